@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include <dlfcn.h>
@@ -19,6 +20,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/later_calls.h"
 #include "base/settings/problems.h"
 #include "base/settings/variables.h"
 #include "cli/arbiter_connection.h"
@@ -34,7 +36,6 @@ namespace {
 namespace fs = std::filesystem;
 using State = Finding::State;
 
-constexpr int kOldestDriver = 12040;  // as cuDriverGetVersion says it: CUDA 12.4
 constexpr int kMajor = 9, kMinor = 0;  // the compute capability that variants are made for
 constexpr unsigned kDriverSeconds = 20;
 
@@ -88,6 +89,7 @@ struct DriverFacts {
   int count = 0;
   int major = 0, minor = 0;  ///< of the first device
   char name[96] = {};        ///< of the first device
+  bool lacks[std::size(kLaterCalls)] = {};  ///< which of kLaterCalls the driver does not have
 };
 
 /// Runs in the child.
@@ -101,6 +103,7 @@ DriverFacts AskDriver(const std::string& path) {
     return facts;
   }
   if (const auto version = reinterpret_cast<int (*)(int*)>(find("cuDriverGetVersion"))) version(&facts.version);
+  for (size_t i = 0; i < std::size(kLaterCalls); ++i) facts.lacks[i] = find(kLaterCalls[i].name) == nullptr;
   facts.error = init(0);
   if (facts.error != 0) {
     facts.problem = 2;
@@ -142,6 +145,22 @@ std::optional<DriverFacts> FactsOfDriver(const std::string& path) {
 
 std::string VersionText(int version) { return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10); }
 
+/// `text`: the driver's path and version. A driver that started.
+Finding OfDriver(const std::string& text, const DriverFacts& facts) {
+  if (facts.version < kOldestDriver) {
+    return Trouble("driver", text, fmt::format("install a driver of {} or later", VersionText(kOldestDriver)));
+  }
+  std::string off;
+  int wanted = 0;
+  for (size_t i = 0; i < std::size(kLaterCalls); ++i) {
+    if (!facts.lacks[i]) continue;
+    off += fmt::format("; it lacks {}: {}", kLaterCalls[i].name, kLaterCalls[i].without);
+    wanted = std::max(wanted, kLaterCalls[i].since);
+  }
+  if (off.empty()) return Good("driver", text);
+  return Note("driver", text + off, fmt::format("install a driver of {} or later", VersionText(wanted)));
+}
+
 void AddDriver(const Installation& installation, std::vector<Finding>* findings) {
   const DriverPlaces places = DefaultDriverPlaces();
   const Result<std::string> driver = FindDriver(places, installation);
@@ -169,10 +188,7 @@ void AddDriver(const Installation& installation, std::vector<Finding>* findings)
                                 "see what nvidia-smi says"));
     return;
   }
-  findings->push_back(facts->version >= kOldestDriver
-                          ? Good("driver", text)
-                          : Trouble("driver", text, fmt::format("install a driver of {} or later",
-                                                                VersionText(kOldestDriver))));
+  findings->push_back(OfDriver(text, *facts));
   if (facts->count == 0) return;
   const std::string gpu = fmt::format("{} of them; the first: {}, compute capability {}.{}", facts->count, facts->name,
                                       facts->major, facts->minor);

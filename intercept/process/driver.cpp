@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include "base/later_calls.h"
 #include "base/standard_error.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/door.h"
@@ -58,7 +59,11 @@ std::atomic<bool> driver_missing{false};  // no driver was found; the process do
 
 // The functions that stand in for the driver's: MissingCall for a call that the driver lacks, NoDriver for all calls
 // if there is no driver, and NotReady for a call that comes while its thread is loading the driver.
-CUresult MissingCall() noexcept { return CUDA_ERROR_NOT_FOUND; }
+CUresult MissingCall() noexcept {
+  static std::atomic_flag said;
+  SayOnce(said, Level::kDebug, {"a call was made that the driver lacks: CUDA_ERROR_NOT_FOUND"});
+  return CUDA_ERROR_NOT_FOUND;
+}
 CUresult NoDriver() noexcept { return CUDA_ERROR_NO_DEVICE; }
 CUresult NotReady() noexcept { return CUDA_ERROR_NOT_INITIALIZED; }
 
@@ -166,6 +171,22 @@ __attribute__((visibility("hidden"))) void* cupola_resolve_call(size_t index) no
 bool IsDriverSimulated() noexcept { return is_simulated.load(std::memory_order_relaxed); }
 
 bool IsDriverOpen() noexcept { return driver_handle.load(std::memory_order_acquire) != nullptr; }
+
+bool IsLacking(Call call) noexcept {
+  return Real<const void*>(call) == reinterpret_cast<const void*>(&MissingCall);
+}
+
+void SayLacking(Level level, Call call) noexcept {
+  const char* const name = kCallNames[static_cast<size_t>(call)];
+  int version = 0;
+  Real<CUresult (*)(int*)>(Call::k_cuDriverGetVersion)(&version);
+  for (const LaterCall& later : kLaterCalls) {
+    if (strcmp(later.name, name) != 0) continue;
+    const auto number = [](int part) { return Decimal(static_cast<unsigned>(part)); };
+    Say(level, {"the driver (CUDA ", number(version / 1000), ".", number(version % 1000 / 10), ") lacks ", name,
+                " (CUDA ", number(later.since / 1000), ".", number(later.since % 1000 / 10), "): ", later.without});
+  }
+}
 
 bool IsStandIn(const void* function) noexcept {
   return function == reinterpret_cast<const void*>(&MissingCall) ||

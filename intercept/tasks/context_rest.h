@@ -16,8 +16,8 @@ class ContextRest {
   /// Whether all work that `context`, which is current, has been given has ended. Waits for it for
   /// TaskSettings::patience_ns at most. After a wait in vain it answers false without asking for
   /// half a second, and for four times as long after each further one, up to eight seconds. True if
-  /// the driver cannot be asked (cuCtxRecordEvent came with CUDA 12.5). The caller is under
-  /// RelaxedCapture; one thread at a time.
+  /// the driver answers with an error. Only with a driver that has cuCtxRecordEvent (CUDA 12.5): without it
+  /// there are no tasks (StartTasks). The caller is under RelaxedCapture; one thread at a time.
   bool Comes(CUcontext context) noexcept;
 
  private:

@@ -10,6 +10,7 @@
 #include "intercept/images/images.h"
 #include "intercept/launch/hardware_queues.h"
 #include "intercept/launch/resident.h"
+#include "intercept/process/driver.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/process/notice.h"
 #include "intercept/process/tools.h"
@@ -33,6 +34,14 @@ namespace {
 bool MayWaitForNeighbours() {
   if (PreemptionOn() || !MpsIsThere()) return false;
   Say(Level::kInfo, {"launches do not become tasks: MPS is there, and no arbiter"});
+  return true;
+}
+
+// Without this call nobody can tell whether a module may be loaded now (context_rest.h). Who asked for tasks by a setting
+// is told so at the usual level of the log.
+bool IsDriverTooOld(bool is_asked_for) {
+  if (!IsLacking(Call::k_cuCtxRecordEvent)) return false;
+  SayLacking(is_asked_for ? Level::kWarn : Level::kInfo, Call::k_cuCtxRecordEvent);
   return true;
 }
 
@@ -66,6 +75,7 @@ void StartTasks() noexcept {
   if (!ReadSettings()) return;
   OpenVariantStore();
   if (!HasVariantStore() || ToolAtWork()) return;
+  if (IsDriverTooOld(settings::Word("CUPOLA_TASKS") == "always" || settings::Word("CUPOLA_BATCHES") == "always")) return;
   StartFastClock();
   ChooseHardwareQueues(MpsIsThere());
   image_to_be_freed.Subscribe([](const Image& image, bool* is_named) {

@@ -1,4 +1,5 @@
-// A driver for `cupola doctor`: what it says of itself stands in FAKE_VERSION, FAKE_INIT and FAKE_MAJOR.
+// A driver for `cupola doctor`: what it says of itself stands in FAKE_VERSION, FAKE_INIT and FAKE_MAJOR. It has what
+// base/later_calls.h lists, unless it is built with WITHOUT_LATER_CALLS.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@ int cuDriverGetVersion(int* version);
 int cuDeviceGetCount(int* count);
 int cuDeviceGetName(char* name, int bytes, int device);
 int cuDeviceGetAttribute(int* value, int attribute, int device);
+int cuCtxRecordEvent(void* context, void* event);
 
 static int Number(const char* name, int otherwise) {
   const char* text = getenv(name);
@@ -38,3 +40,10 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
   *value = attribute == 75 ? Number("FAKE_MAJOR", 9) : 0;
   return 0;
 }
+#ifndef WITHOUT_LATER_CALLS
+int cuCtxRecordEvent(void* context, void* event) {
+  (void)context;
+  (void)event;
+  return 0;
+}
+#endif

@@ -10,6 +10,7 @@ import unittest
 
 CUPOLA = os.environ["CUPOLA"]
 DRIVER = os.environ["DOCTOR_DRIVER"]
+OLDER_DRIVER = os.environ["DOCTOR_OLDER_DRIVER"]  # it lacks what came after CUDA 12.4
 
 
 class Doctor(unittest.TestCase):
@@ -46,7 +47,11 @@ class Doctor(unittest.TestCase):
         self.assert_state(found["driver"], "trouble", "CUDA 12.3", "CUDA 12.4")
 
     def test_the_oldest_driver(self):
-        self.assert_state(self.findings(0, CUPOLA_DRIVER=DRIVER, FAKE_VERSION="12040")["driver"], "ok", "CUDA 12.4")
+        found = self.findings(0, CUPOLA_DRIVER=OLDER_DRIVER, FAKE_VERSION="12040")["driver"]
+        self.assert_state(found, "note", "CUDA 12.4; it lacks cuCtxRecordEvent: launches do not become tasks", "CUDA 12.5")
+
+    def test_a_driver_that_has_all_calls(self):
+        self.assert_state(self.findings(0, CUPOLA_DRIVER=DRIVER, FAKE_VERSION="12050")["driver"], "ok", "CUDA 12.5")
 
     def test_a_driver_that_does_not_start(self):
         found = self.findings(1, CUPOLA_DRIVER=DRIVER, FAKE_INIT="999")
