@@ -54,14 +54,22 @@ std::string KernelArgs(const Launch& launch) {
   return text;
 }
 
-std::string Args(const Launch& launch) {
+/// The form in which the launch went out.
+const char* WayOf(const Launch& launch) {
+  if (launch.flags & kFlagPreemptible) return launch.batch == 0 ? "sliced" : "preemptible";
+  return launch.flags & kFlagGated ? "gated" : "plain";
+}
+
+/// `call_us`: when the program called, as the trace counts time.
+std::string Args(const Launch& launch, const std::string& call_us) {
   const bool timed = (launch.flags & kFlagDeviceTimed) != 0;
   const uint64_t call_ns =
       launch.call_end_ns > launch.call_start_ns ? launch.call_end_ns - launch.call_start_ns : 0;
   std::string text = launch.kind == RecordKind::kGraph
                          ? fmt::format(R"("kernel_nodes":{})", launch.kernel_nodes)
                          : KernelArgs(launch);
-  text += fmt::format(R"(,"host_call_ns":{},"timed":"{}")", call_ns, timed ? "device" : "host");
+  text += fmt::format(R"(,"way":"{}","call_us":{},"host_call_ns":{},"timed":"{}")", WayOf(launch), call_us, call_ns,
+                      timed ? "device" : "host");
   if (timed && launch.device_end_ns >= launch.device_start_ns) {
     text += fmt::format(R"(,"device_ns":{})", launch.device_end_ns - launch.device_start_ns);
   }
@@ -106,7 +114,10 @@ Result<std::unique_ptr<LaunchTrace>> LaunchTrace::Create(const std::string& path
 
 LaunchTrace::LaunchTrace(std::string path, std::string temporary, std::FILE* file, uint64_t base_ns)
     : path_(std::move(path)), temporary_(std::move(temporary)), file_(file), base_ns_(base_ns) {
-  std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file_);
+  const std::string head = fmt::format(
+      R"({{"displayTimeUnit":"ns","cupola":{{"writer":"cupola run","format":{},"base_ns":{}}},"traceEvents":[)",
+      kTraceFormat, base_ns);
+  std::fwrite(head.data(), 1, head.size(), file_);
 }
 
 LaunchTrace::~LaunchTrace() {
@@ -226,7 +237,8 @@ void LaunchTrace::Add(TraceProcessId id, const Launch& launch) {
     Write(fmt::format(
         R"({{"ph":"i","s":"t","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},)"
         R"("args":{{"{}":true,{}}}}})",
-        what, name, process.pid, tid, Micros(launch.call_start_ns), what, Args(launch)));
+        what, name, process.pid, tid, Micros(launch.call_start_ns), what,
+        Args(launch, Micros(launch.call_start_ns))));
     return;
   }
   const uint64_t tid = RowFor(process, launch, start_ns, end_ns);
@@ -234,7 +246,7 @@ void LaunchTrace::Add(TraceProcessId id, const Launch& launch) {
   Write(fmt::format(
       R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},"dur":{}.{:03},"args":{{{}}}}})",
       graph ? "graph" : "kernel", name, process.pid, tid, Micros(start_ns), dur_ns / 1000,
-      dur_ns % 1000, Args(launch)));
+      dur_ns % 1000, Args(launch, Micros(launch.call_start_ns))));
   if (timed) {
     Write(fmt::format(
         R"({{"ph":"f","bp":"e","cat":"launch","name":"launch","id":{},"pid":{},"tid":{},"ts":{}}})",

@@ -21,6 +21,11 @@
 
 namespace cupola {
 
+/// The number of the format, in the head of each trace. The head also names the writer ("cupola run", or "cupola serve"
+/// for the arbiter's trace) and the CLOCK_MONOTONIC time that is 0 in the trace. Each event is a line of its own.
+/// `cupola report` reads both.
+inline constexpr int kTraceFormat = 1;
+
 struct TraceProcessTag;
 /// Names one process of a trace.
 using TraceProcessId = StrongId<TraceProcessTag>;

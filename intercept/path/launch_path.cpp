@@ -24,6 +24,7 @@ namespace {
   MarkPlainLaunch(context.gpu->demand);
   if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
   GateStream(context, launch, stream);
+  if (ActiveRing() != nullptr) [[unlikely]] this_thread.launched_gated = GatesMayHold(context);
   if (launch.function == nullptr) return LaunchGraph(context, launch, stream, call);
   // plant: no_first_launch
   if (!IsKnownLoaded(launch.function)) [[unlikely]] return LaunchFirst(context, launch, call);

@@ -92,7 +92,8 @@ CUresult LaunchTimed(RingWriter& ring, const Launch& launch,
   const bool has_features =
       FeaturesOn() && DescribeLaunch(FeaturesOf(ring, launch, record), &features);
   const TimedLaunch timed = BeginTimed(record.context, launch.stream, launch.per_thread);
-  this_thread.launched_variant = false;  // set by preempt/ inside `call` if the launch goes out as a variant
+  // Set inside `call`, by the step that makes the launch.
+  this_thread.launched_variant = this_thread.launched_gated = false;
   record.call_start_ns = NowNs();
   const CUresult result = call(data);
   record.call_end_ns = NowNs();
@@ -101,6 +102,8 @@ CUresult LaunchTimed(RingWriter& ring, const Launch& launch,
   if (this_thread.launched_variant) {
     record.flags |= kFlagPreemptible;
     record.batch = this_thread.launched_batch;
+  } else if (this_thread.launched_gated) {
+    record.flags |= kFlagGated;
   }
   const bool is_timed = EndTimed(timed, launch.stream, launch.per_thread, result);
   if (is_timed) record.flags |= kFlagTimesFollow;

@@ -19,10 +19,12 @@ struct ThreadState {
   uint32_t never_in_row;       ///< how many launches in a row, up to the last, were found unable ever to be tasks
   uint32_t never_passed;       ///< launches that passed by because `never_in_row` is high; not yet added either
   uint8_t never_why;           ///< the tasks::NoTask under which `never_passed` is added to the counters
-  // Set by preempt/ when a launch goes out as a variant. LaunchTimed (path/record_launch.h) clears `launched_variant`
-  // before a launch and reads both after it; nobody else does.
   bool knows_launches;         ///< it has kept the form of a launch (launch/known_launch.h)
+  // How the last launch went out: the next two are set by preempt/ for a variant, the third by the launch path for a
+  // plain launch. LaunchTimed (path/record_launch.h) clears the flags before a launch and reads all three after it;
+  // nobody else does.
   bool launched_variant;       ///< the launch went out as a preemptible or sliced variant
+  bool launched_gated;         ///< the launch went out plain, in a process whose streams have gates
   uint32_t launched_batch;     ///< the launch's claim word (profiles/claim_word.h), which holds L; 0 if it was sliced
   bool opening_driver;         ///< this thread is loading the driver
   uint64_t per_thread_stream;  ///< id of this thread's per-thread default stream; 0 = none yet

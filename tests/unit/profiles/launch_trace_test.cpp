@@ -76,6 +76,7 @@ TEST_F(LaunchTraceTest, EmptyTraceIsValid) {
   ASSERT_TRUE(trace.is_object());
   EXPECT_EQ(trace["displayTimeUnit"], "ns");
   EXPECT_TRUE(trace["traceEvents"].empty());
+  EXPECT_EQ(trace["cupola"], (json{{"writer", "cupola run"}, {"format", kTraceFormat}, {"base_ns", 1'000'000}}));
 }
 
 TEST_F(LaunchTraceTest, KernelOnItsStreamAndCallOnItsThread) {
@@ -98,6 +99,8 @@ TEST_F(LaunchTraceTest, KernelOnItsStreamAndCallOnItsThread) {
   EXPECT_EQ(k["args"]["timed"], "device");
   EXPECT_EQ(k["args"]["device_ns"], 25000);
   EXPECT_EQ(k["args"]["host_call_ns"], 2000);
+  EXPECT_EQ(k["args"]["way"], "plain");
+  EXPECT_DOUBLE_EQ(k["args"]["call_us"], 0.5);
   EXPECT_EQ(Row(out, k), "stream 7");
   const auto calls = Of(out, "call");
   ASSERT_EQ(calls.size(), 1u);
@@ -105,6 +108,23 @@ TEST_F(LaunchTraceTest, KernelOnItsStreamAndCallOnItsThread) {
   EXPECT_EQ(Row(out, calls[0]), "CPU thread 41");
   EXPECT_EQ(Of(out, "launch").size(), 2u) << "an arrow from the call to the kernel";
   EXPECT_EQ(out["traceEvents"][0]["args"]["name"], "the app");
+}
+
+TEST_F(LaunchTraceTest, SaysInWhichWayALaunchWentOut) {
+  auto trace = Create();
+  const auto process = trace->AddProcess(40, "app");
+  Launch launch = Kernel(10, 35);
+  launch.flags = kFlagDeviceTimed | kFlagPreemptible;
+  launch.batch = 3;
+  trace->Add(process, launch);
+  launch.batch = 0;
+  trace->Add(process, launch);
+  launch.flags = kFlagDeviceTimed | kFlagGated;
+  trace->Add(process, launch);
+  ASSERT_TRUE(trace->Finish({}).ok());
+  std::vector<std::string> ways;
+  for (const json& kernel : Of(Read(), "kernel")) ways.push_back(kernel["args"]["way"]);
+  EXPECT_EQ(ways, (std::vector<std::string>{"preemptible", "sliced", "gated"}));
 }
 
 TEST_F(LaunchTraceTest, HostTimedSaysSo) {
