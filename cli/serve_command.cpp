@@ -16,6 +16,8 @@
 #include "base/standard_error.h"
 #include "cli/commands.h"
 #include "sched/board/socket_path.h"
+#include "sched/board/yield_protocol.h"
+#include "sched/daemon/arbiter_trace.h"
 #include "sched/daemon/mps_control.h"
 #include "sched/daemon/server.h"
 
@@ -27,6 +29,7 @@ constexpr int kFullPipeMs = 100;
 struct ServeOptions {
   std::string config;
   std::string socket;
+  std::string trace_file;  ///< "": no trace
   bool mps = false;
 };
 
@@ -37,6 +40,7 @@ constexpr char kServeFooter[] =
     "\nExamples:\n"
     "  cupola serve                              priorities all equal, shortest kernel first\n"
     "  cupola serve --config cupola.toml         rules: which programs matter\n"
+    "  cupola serve --trace arbiter.json         then: cupola report app.json arbiter.json\n"
     "\nExit codes: 0 ended by a signal, 1 the configuration or the socket's place is wrong, or another\n"
     "daemon is there, 2 wrong usage.\n";
 
@@ -88,6 +92,11 @@ void Serve(const ServeOptions& options) {
   const bool mps = options.mps || config.mps;
   auto server = sched::Server::Start(places, std::move(config), options.config);
   if (!server) EndWith(server.error());
+  if (!options.trace_file.empty()) {
+    auto trace = sched::ArbiterTrace::Create(options.trace_file, sched::BoardClockNs());
+    if (!trace) EndWith(trace.error());
+    (*server)->SetTrace(std::move(trace).value());
+  }
   sched::MpsControl control;
   if (mps) {
     // MPS starts before the line for which scripts wait, so that programs that start after it are clients of MPS.
@@ -108,6 +117,8 @@ void AddServeCommand(CLI::App& app) {
       "serve", "Decide, for the programs that share a GPU, whose kernels run");
   serve->add_option("--config", options->config, "The configuration, a TOML file");
   serve->add_option("--socket", options->socket, "Where programs find it, an absolute path");
+  serve->add_option("--trace", options->trace_file,
+                    "Write who ran and who waited to this file, for `cupola report`");
   serve->add_flag("--mps", options->mps,
                   "Start NVIDIA's MPS control daemon, and stop it at the end");
   serve->footer(kServeFooter);

@@ -145,11 +145,13 @@ void GpuArbiter::AddClient(Board& board, uint32_t slot, const ProcessIdentity& p
   }
   board.seats.push_back({client.slot, client.id});
   board.clients.push_back(std::move(client));
+  AddPhase(board.clients.back(), ClientPhase::kIdle, system_.NowNs(), /*with_name=*/true);
   Apply(board, board.clients.back());
 }
 
 void GpuArbiter::RemoveClient(Board& board, size_t index) {
   Client& client = board.clients[index];
+  AddPhase(client, ClientPhase::kAbsent, system_.NowNs());
   core_.Leave(client.id);
   FreeSlot(board.memory.view(), client.slot);
   if (client.pidfd >= 0) close(client.pidfd);  // the last descriptor; closing it takes it out of the epoll set
@@ -275,6 +277,7 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
     client = board->FindSlot(slot);
   }
   client->process = process;  // what AdoptSlots knew of it lacks the label and how it was started
+  AddPhase(*client, client->phase, system_.NowNs(), /*with_name=*/true);
   Apply(*board, *client);
   SetAttention();
   RingBell(board->memory.view().header());
@@ -424,8 +427,31 @@ void GpuArbiter::CollectLeaversLocked() {
     }
   }
   SetAttention();
+  CallServer();
+}
+
+void GpuArbiter::CallServer() {
   const uint64_t one = 1;
   if (news_ >= 0) (void)!write(news_, &one, sizeof(one));
+}
+
+void GpuArbiter::CollectPhases() {
+  const std::lock_guard lock(mutex_);
+  phases_.reserve(kMostPhases);
+  collects_phases_ = true;
+}
+
+std::vector<PhaseChange> GpuArbiter::TakePhases() {
+  std::vector<PhaseChange> taken;
+  taken.reserve(kMostPhases);  // outside the lock, for which the deciding threads wait
+  uint64_t lost = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    taken.swap(phases_);
+    std::swap(lost, lost_phases_);
+  }
+  if (lost != 0) spdlog::warn("the trace lacks {} changes of processes on {}: too many at once", lost, uuid_);
+  return taken;
 }
 
 bool GpuArbiter::HasClients() {

@@ -18,6 +18,7 @@
 #include "sched/arbiter.h"
 #include "sched/board/board_memory.h"
 #include "sched/board/protocol.h"
+#include "sched/daemon/arbiter_trace.h"
 #include "sched/daemon/board_review.h"
 #include "sched/daemon/deciding_class.h"
 #include "sched/daemon/decision_times.h"
@@ -157,6 +158,13 @@ class GpuArbiter {
   void CollectExits();
   int exits_fd() const { return exits_; }
 
+  /// Makes the reviews collect what clients do, for an ArbiterTrace. Call it before the first client joins.
+  void CollectPhases();
+  /// The changes since the last call, oldest first. For the Server's thread, twice a second and when `exits_fd` is
+  /// readable. Where more than kMostPhases came in between, the later ones are lost and the log says so.
+  std::vector<PhaseChange> TakePhases();
+  static constexpr size_t kMostPhases = size_t{1} << 16;
+
   /// Reviews now, for a caller that drives an arbiter whose boards have no threads. Returns the time when the next
   /// review is due at the latest; kNever = when a bell rings.
   uint64_t Review();
@@ -177,6 +185,7 @@ class GpuArbiter {
     bool is_watched = false;  // `pidfd` is known to be of this process, so it tells when the process has ended
     std::string kernel;  // BoardSlot::kernel for which its settings were asked last
     uint32_t known_demand = 0;  // BoardSlot::demand that NoteDecisions has counted last
+    ClientPhase phase = ClientPhase::kAbsent;  // as AddPhase was told last
   };
   struct Board {
     BoardMemory memory;
@@ -219,6 +228,14 @@ class GpuArbiter {
   /// Records when clients got the GPU and how long new demands waited for the review that has just been carried out.
   /// `changed_holds`: that review set or took back a request in the daemon's own name.
   void NoteDecisions(bool changed_holds);
+  /// What the client does now, after a review.
+  ClientPhase PhaseOf(const Board& board, const Client& client);
+  /// Adds the clients' changes at a review to phases_, where CollectPhases was called.
+  void NotePhases(uint64_t now_ns);
+  /// `with_name`: the change carries the program's name.
+  void AddPhase(Client& client, ClientPhase phase, uint64_t now_ns, bool with_name = false);
+  /// Makes exits_ readable, so that the Server's thread comes.
+  void CallServer();
   /// Tells the clients whether to ring when their demand changes: only where the GPU has more than one client.
   void SetAttention();
 
@@ -243,6 +260,9 @@ class GpuArbiter {
   DecisionTimes decision_times_;
   std::optional<ClassStatus> scheduling_;  ///< class of the deciding thread whose class changed last
   std::vector<std::string> notes_;         ///< lines that CollectExits is to log
+  bool collects_phases_ = false;
+  std::vector<PhaseChange> phases_;        ///< changes that TakePhases has not taken yet
+  uint64_t lost_phases_ = 0;               ///< changes for which there was no room since TakePhases
 };
 
 }  // namespace cupola::sched

@@ -104,6 +104,7 @@ uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
     header.epoch = core_.policy().rounds();
   }
   NoteDecisions(changed_holds);
+  if (collects_phases_) NotePhases(now_ns);
   if (left) CollectLeaversLocked();
   return std::min(next, core_.review_ns());
 }
@@ -131,6 +132,42 @@ void GpuArbiter::NoteDecisions(bool changed_holds) {
       daemon_decisions_ += changed_holds;
     }
   }
+}
+
+ClientPhase GpuArbiter::PhaseOf(const Board& board, const Client& client) {
+  if (core_.LaunchOf(client.id) == nullptr) return ClientPhase::kIdle;
+  const BoardSlot& slot = board.memory.view().slot(client.slot);
+  const bool had_gpu = client.phase == ClientPhase::kRuns || client.phase == ClientPhase::kLeaves;
+  const bool is_asked = slot.yield_requests != 0;
+  if (is_asked && slot.stopped == 0 && had_gpu) return ClientPhase::kLeaves;
+  // One that cannot be stopped runs whether it is granted the GPU or not.
+  const bool may_run = core_.IsGranted(client.id) || !core_.ViewOf(client.id).stoppable();
+  return may_run ? ClientPhase::kRuns : ClientPhase::kWaits;
+}
+
+void GpuArbiter::NotePhases(uint64_t now_ns) {
+  for (const auto& board : boards_) {
+    for (Client& client : board->clients) {
+      const ClientPhase phase = PhaseOf(*board, client);
+      if (phase != client.phase) AddPhase(client, phase, now_ns);
+    }
+  }
+}
+
+void GpuArbiter::AddPhase(Client& client, ClientPhase phase, uint64_t now_ns, bool with_name) {
+  client.phase = phase;
+  if (!collects_phases_) return;
+  if (phases_.size() >= kMostPhases) {
+    ++lost_phases_;
+    return;
+  }
+  PhaseChange change{.at_ns = now_ns, .pid = client.process.pid, .phase = phase};
+  if (with_name) {
+    change.name = FileName(client.process.executable);
+    if (!client.process.label.empty()) change.name += " [" + client.process.label + "]";
+  }
+  phases_.push_back(std::move(change));
+  if (phases_.size() == kMostPhases / 2) CallServer();
 }
 
 GpuStatus GpuArbiter::Status() {

@@ -94,6 +94,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ArbiterPlaces& places, Confi
 
 Server::~Server() {
   for (const auto& [fd, connection] : connections_) close(fd);
+  for (const auto& [uuid, gpu] : gpus_) WriteTrace(*gpu);
+  if (trace_ != nullptr) trace_->End(system_.NowNs());
   gpus_.clear();
   if (spare_ >= 0) close(spare_);
   if (signals_ >= 0) close(signals_);
@@ -157,6 +159,7 @@ Result<GpuArbiter*> Server::GpuFor(const std::string& uuid, const ProcessIdentit
     gpus_.erase(uuid);
     return status.error();
   }
+  if (trace_ != nullptr) gpu->CollectPhases();
   spdlog::info("a board for {}", uuid);
   return gpu.get();
 }
@@ -168,8 +171,9 @@ size_t Server::GpusOf(uint32_t uid) const {
 }
 
 void Server::DropEmptyGpus() {
-  std::erase_if(gpus_, [](const auto& one) {
+  std::erase_if(gpus_, [this](const auto& one) {
     one.second->CollectExits();
+    WriteTrace(*one.second);
     return !one.second->HasClients();
   });
 }
@@ -259,6 +263,7 @@ Status Server::Run() {
       }
     }
     if (exits) KeepHouse();
+    WriteTraceWhenDue(exits);
     DropIdle();
     LookAtGuard();
     if (Status status = LookAfterSocket(); !status) return status;
@@ -268,6 +273,21 @@ Status Server::Run() {
 void Server::KeepHouse() {
   for (const auto& [uuid, gpu] : gpus_) gpu->CollectExits();
   told_.DropEnded();
+}
+
+void Server::WriteTraceWhenDue(bool is_called) {
+  if (trace_ == nullptr) return;
+  const uint64_t now = BoardClockNs();
+  if (!is_called && now < next_trace_ns_) return;
+  next_trace_ns_ = now + uint64_t{kHousekeepingMs} * 1'000'000;
+  for (const auto& [uuid, gpu] : gpus_) WriteTrace(*gpu);
+}
+
+void Server::WriteTrace(GpuArbiter& gpu) {
+  if (trace_ == nullptr) return;
+  if (const Status written = trace_->Add(gpu.uuid(), gpu.TakePhases()); !written) {
+    spdlog::error("{}", written.error().ToString());
+  }
 }
 
 uint64_t Server::Review() {

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "sched/daemon/answer_queue.h"
+#include "sched/daemon/arbiter_trace.h"
 #include "sched/daemon/config.h"
 #include "sched/daemon/deciding_class.h"
 #include "sched/daemon/gpu_arbiter.h"
@@ -32,6 +33,9 @@ class Server : private SettingsSource {
 
   /// Says whether MPS is used, which is only displayed. Call it before Run.
   void SetUsesMps(bool uses_mps) { config_.gpu.uses_mps = uses_mps; }
+
+  /// Makes the server write who ran and who waited into `trace`. Call it before Run.
+  void SetTrace(std::unique_ptr<ArbiterTrace> trace) { trace_ = std::move(trace); }
 
   const std::string& socket_path() const { return socket_.path(); }
 
@@ -107,6 +111,10 @@ class Server : private SettingsSource {
   Result<GpuArbiter*> GpuFor(const std::string& uuid, const ProcessIdentity& peer);
   size_t GpusOf(uint32_t uid) const;
   void DropEmptyGpus();
+  /// Writes what the GPU's clients did since the last call into the trace, if there is one.
+  void WriteTrace(GpuArbiter& gpu);
+  /// WriteTrace for each GPU, twice a second or when `is_called`: a GPU has called for it.
+  void WriteTraceWhenDue(bool is_called);
   /// Logs at which priority decisions are made.
   void SayScheduling();
   /// Logs that a guard has taken the deciding threads' class, where one has.
@@ -136,6 +144,8 @@ class Server : private SettingsSource {
   uint64_t told_stops_ = 0;  ///< the value of DecidingClass::Stops() that the log has been told of
   std::set<uint32_t> turned_away_;  ///< users who were not admitted under the rules in force, each logged once
   std::map<std::string, std::unique_ptr<GpuArbiter>> gpus_;
+  std::unique_ptr<ArbiterTrace> trace_;  ///< null: no trace is wanted
+  uint64_t next_trace_ns_ = 0;           ///< when the trace is written next
 
   friend class ControlRequests;
 };
