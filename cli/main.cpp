@@ -21,6 +21,7 @@
 #include "cli/profile_command.h"
 #include "cli/ptx_command.h"
 #include "cli/ptx_run.h"
+#include "cli/report_command.h"
 #include "cli/run_command.h"
 #include "cli/serve_command.h"
 #include "cli/settings_command.h"
@@ -34,6 +35,7 @@ constexpr char kFooter[] =
     "\nExamples:\n"
     "  cupola run -- ./app                     run a CUDA program, every launch passing through\n"
     "  cupola run --trace out.json -- ./app    the same, and write a trace for ui.perfetto.dev\n"
+    "  cupola report out.json                  a page of that trace, for a browser\n"
     "  cupola run --device sim -- ./app        the same, without a GPU\n"
     "  cupola inspect ./app                    its device images and kernels\n"
     "  cupola build ./app                      variants of its kernels, ahead of time\n"
@@ -61,6 +63,7 @@ void AddCommands(CLI::App& app) {
   cupola::AddTuneCommand(app);
   cupola::AddCtlCommand(app);
   cupola::AddTopCommand(app);
+  cupola::AddReportCommand(app);
   cupola::AddSettingsCommand(app);
 }
 
