@@ -38,8 +38,8 @@ target_include_directories(cupola_tasks PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
   $<INSTALL_INTERFACE:${headers}/internal>)
 install(TARGETS cupola_tasks EXPORT CupolaTargets ARCHIVE DESTINATION ${libraries})
-file(GLOB api ${PROJECT_SOURCE_DIR}/include/cupola/*.h)
-file(GLOB runtime ${PROJECT_SOURCE_DIR}/device/runtime/*.h ${PROJECT_SOURCE_DIR}/device/runtime/*.cuh)
+file(GLOB api CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/cupola/*.h)
+file(GLOB runtime CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/device/runtime/*.h ${PROJECT_SOURCE_DIR}/device/runtime/*.cuh)
 list(FILTER runtime EXCLUDE REGEX "master_image\\.h$|preempt_control\\.h$")
 install(FILES ${api} DESTINATION ${headers})
 install(FILES ${runtime} DESTINATION ${headers}/internal/device/runtime)

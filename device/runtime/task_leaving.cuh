@@ -103,7 +103,7 @@ __device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
 /// Called by the scheduler warp when shared memory is cleared. It reads all it needs of device memory
 /// at once. This function and others that run rarely are not inline, since the scheduler has few
 /// registers.
-__device__ __noinline__ Beginning Begin(const MasterParams& params) {
+__device__ __noinline__ inline Beginning Begin(const MasterParams& params) {
   uint32_t* const kept = params.kept + blockIdx.x * kTaskRows;
   uint4 device = LoadRelaxedSystem(params.device);
   Beginning now = {.head = params.heads[blockIdx.x], .rows = 0};
@@ -133,7 +133,7 @@ __device__ __noinline__ Beginning Begin(const MasterParams& params) {
 /// Writes down what the next launch takes up: every task that has warps left. `first_begun` and
 /// `second_begun` say how far the tasks in the rows `first` and `second` have begun; kTaskRows: there
 /// is no such row.
-__device__ __noinline__ void WriteKept(uint32_t* kept, uint32_t first, uint32_t first_begun,
+__device__ __noinline__ inline void WriteKept(uint32_t* kept, uint32_t first, uint32_t first_begun,
                                        uint32_t second, uint32_t second_begun) {
   __syncwarp();  // each lane reads what lane 0 wrote when it handed blocks out
   for (uint32_t row = threadIdx.x; row < kTaskRows; row += 32) {

@@ -69,7 +69,7 @@ struct Beginning {
   bool leaves;    ///< the MasterKernel is already leaving
   bool hurries;   ///< it leaves in a hurry
 };
-__device__ Beginning Begin(const MasterParams& params);  // task_leaving.cuh
+__device__ inline Beginning Begin(const MasterParams& params);  // task_leaving.cuh
 
 /// The scheduler warp. All its lanes call each function together. Members have the same value in all
 /// lanes, except where a member's comment says otherwise. Lane 0 reads for all lanes whatever the

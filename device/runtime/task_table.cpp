@@ -7,6 +7,11 @@
 
 #include <algorithm>
 
+// The version of this library: include/cupola/version.h declares the function and has the version of the headers, with which
+// programs compare this one. Both are that of the project (the test api.version).
+extern "C" uint32_t cupola_version(void);
+extern "C" uint32_t cupola_version(void) { return 100; }  // 0.1.0
+
 namespace cupola::runtime {
 namespace {
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "check.h"
-#include "cupola/task.h"
+#include "cupola/cupola.h"
 
 namespace task = cupola::task;
 constexpr int kWidth = 256;

@@ -1,7 +1,8 @@
-// The functions that are the bodies of a TaskSystem: how the arguments of each are packed into a
-// task's record, and the two kernels that call them by number, their index in the list of
-// functions: the MasterKernel, and the kernel of solo tasks (tasks that are launches of their own).
-// cupola/task.h includes this header; programs use only Registers of it. For C++20 and nvcc.
+/// @file
+/// The functions that are the bodies of a TaskSystem: how the arguments of each are packed into a
+/// task's record, and the two kernels that call them by number, their index in the list of
+/// functions: the MasterKernel, and the kernel of solo tasks (tasks that are launches of their
+/// own). cupola/task.h includes this header; programs use only Registers of it. For C++20 and nvcc.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,24 @@
 namespace cupola::task {
 
 /// Number of registers of a thread that the bodies of a TaskSystem may use. It decides the shape of
-/// the MTBs on an SM: k32 gives two of 1,024 threads, k64 one of 1,024, k128 one of 512. Bodies
-/// that need more registers keep values in local memory (nvcc -Xptxas -v says so of the
-/// MasterKernel). With more registers a thread, fewer threads run at a time.
-enum class Registers : uint32_t { k32 = 32, k64 = 64, k128 = 128 };
+/// the MTBs on an SM. Bodies that need more registers keep values in local memory (nvcc -Xptxas -v
+/// says so of the MasterKernel). With more registers a thread, fewer threads run at a time. [CUDA
+/// C++ Programming Guide, "Launch Bounds"]
+enum class Registers : uint32_t {
+  k32 = 32,   ///< two MTBs of 1,024 threads on an SM
+  k64 = 64,   ///< one of 1,024
+  k128 = 128  ///< one of 512
+};
 
+/// Threads of an MTB, those of its scheduler warp included.
+/// @param registers  of a thread
+/// @return 1,024 or 512
 constexpr uint32_t MtbThreads(Registers registers) {
   return runtime::MtbThreads(static_cast<uint32_t>(registers));
 }
+/// MTBs that are on an SM at a time.
+/// @param registers  of a thread
+/// @return 2 or 1
 constexpr uint32_t MtbsOfAnSm(Registers registers) {
   return runtime::MtbsOfAnSm(static_cast<uint32_t>(registers));
 }

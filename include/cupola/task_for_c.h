@@ -1,7 +1,8 @@
-// The CUDA C++ side of cupola/task_c.h: makes a TaskSystem whose bodies C finds by name. Sources of
-// a program that nvcc compiles include it. Each of them defines the functions of C as weak symbols,
-// so that several sources of one program may include it. The thread rule is that of
-// cupola/task_c.h.
+/// @file
+/// The CUDA C++ side of cupola/task_c.h: makes a TaskSystem whose bodies C finds by name. Sources
+/// of a program that nvcc compiles include it with cupola/cupola.h. Each of them defines the
+/// functions of C as weak symbols, so that several sources of one program may include it. The
+/// thread rule is that of cupola/task_c.h.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "cupola/task.h"
 #include "cupola/task_c.h"
 
+/// @cond
 /// What a handle of C points to. ForC creates it; cupola_tasks_destroy deletes it.
 struct cupola_tasks {
   using Error = cupola::task::Error;
@@ -29,13 +31,15 @@ struct cupola_tasks {
   virtual void SetTimeLimit(std::chrono::nanoseconds limit) = 0;
   virtual std::string Describe(Error error) const = 0;
 };
+/// @endcond
 
 namespace cupola::task {
 
-/// A body and its name in C. The string must live as long as the program.
+/// A body and its name in C.
+/// @tparam Function  pointer to the `__device__` function, as for TaskSystemOf
 template <auto Function>
 struct Named {
-  const char* name;
+  const char* name;  ///< must live as long as the program
 };
 
 namespace internal {
@@ -92,13 +96,20 @@ static_assert(static_cast<int>(Error::kNone) == CUPOLA_TASKS_OK &&
               static_cast<int>(Error::kDevice) == CUPOLA_TASKS_DEVICE &&
               static_cast<int>(Error::kUnknownBody) == CUPOLA_TASKS_UNKNOWN_BODY &&
               static_cast<int>(Error::kBadArguments) == CUPOLA_TASKS_BAD_ARGUMENTS &&
-              static_cast<int>(Error::kForked) == CUPOLA_TASKS_FORKED);
+              static_cast<int>(Error::kForked) == CUPOLA_TASKS_FORKED &&
+              static_cast<int>(Error::kVersionMismatch) == CUPOLA_TASKS_VERSION_MISMATCH);
+static_assert(sizeof(TaskId) == sizeof(cupola_task_id) &&
+                  sizeof(TaskShape) == sizeof(cupola_task_shape),
+              "the ABI of tasks");
 
 }  // namespace internal
 
 /// Makes a handle for C over a TaskSystem of these bodies. The tasks run on the device that is
-/// current when the first one is put in. cupola_tasks_destroy deletes the handle. Returns nullptr
-/// where there is no memory. Makes no CUDA call.
+/// current when the first one is put in. cupola_tasks_destroy deletes the handle. Makes no CUDA
+/// call.
+/// @tparam Functions  pointers to the bodies, as for TaskSystemOf
+/// @param bodies      the bodies with their names
+/// @return the handle; nullptr where there is no memory
 template <auto... Functions>
 cupola_tasks* ForC(const Named<Functions>&... bodies) {
   return new (std::nothrow) internal::TasksForC<Functions...>(bodies...);
@@ -168,6 +179,28 @@ CUPOLA_TASKS_DEFINITION size_t cupola_tasks_error_text(const cupola_tasks* tasks
     text[kept] = '\0';
   }
   return found.size();
+}
+
+CUPOLA_TASKS_DEFINITION const char* cupola_tasks_error_name(cupola_tasks_error error) {
+  switch (error) {
+#define CUPOLA_TASKS_NAME(value) \
+  case value:                    \
+    return #value
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_OK);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_TOO_MANY_THREADS);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_TOO_MANY_BLOCKS);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_TOO_MUCH_SHARED);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_UNKNOWN_TASK);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_TIMED_OUT);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_NO_MEMORY);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_DEVICE);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_UNKNOWN_BODY);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_BAD_ARGUMENTS);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_FORKED);
+    CUPOLA_TASKS_NAME(CUPOLA_TASKS_VERSION_MISMATCH);
+#undef CUPOLA_TASKS_NAME
+  }
+  return "?";
 }
 
 CUPOLA_TASKS_DEFINITION void cupola_tasks_destroy(cupola_tasks* tasks) { delete tasks; }

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cupola/version.h"
+
 namespace cupola::task {
 
 namespace internal {
@@ -25,9 +27,14 @@ inline bool CountForks() {
   return counts;
 }
 
+/// Whether these headers and the library that the program is linked with lay out records and tables
+/// alike: those of one minor version do.
+inline bool IsLibraryOfHeaders() { return cupola_version() / 100 == CUPOLA_VERSION / 100; }
+
 /// Host memory, zero at first, that the device is to read and write. It is not CUDA's, since CUDA
 /// memory of a device that is reset is gone, and a thread that asks for a task still reads it then.
-/// It is shared with forked processes, so that the parent keeps the pages that the device has mapped.
+/// It is shared with forked processes, so that the parent keeps the pages that the device has
+/// mapped.
 struct HostPages {
   HostPages() = default;
   HostPages(const HostPages&) = delete;

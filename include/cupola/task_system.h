@@ -8,10 +8,11 @@
 
 namespace cupola::task {
 
-// Whether a CUDA call has failed. If so, all functions return kDevice from now on.
+// Whether a CUDA call, `call` by name, has failed. If so, all functions return kDevice from now on.
 template <Registers kRegisters, auto... Functions>
-bool TaskSystemOf<kRegisters, Functions...>::Failed(cudaError_t error) {
+bool TaskSystemOf<kRegisters, Functions...>::Failed(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return false;
+  failed_call_ = call;
   cuda_error_ = error;
   has_failed_.store(true, std::memory_order_release);
   return true;
@@ -25,19 +26,23 @@ template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::Open() {
   const std::lock_guard lock(mutex_);
   if (is_open_) return Error::kNone;
+  if (!internal::IsLibraryOfHeaders()) return Error::kVersionMismatch;
   if (!internal::CountForks()) return Error::kNoMemory;
   forks_ = internal::forks;
   const internal::RelaxedCapture relaxed;
   int device = 0, sms = 0, blocks = 0;
   const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
-  if (Failed(cudaGetDevice(&device)) ||
-      Failed(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device)) ||
-      Failed(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, MtbThreads(kRegisters),
+  if (Failed("cudaGetDevice", cudaGetDevice(&device)) ||
+      Failed("cudaDeviceGetAttribute",
+             cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device)) ||
+      Failed("cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, MtbThreads(kRegisters),
                                                            kMostSharedBytes)))
     return Error::kDevice;
   // Load the kernel now: a later load might wait for a task that waits for another one.
   cudaFuncAttributes solo{};
-  if (Failed(cudaFuncGetAttributes(&solo, internal::SoloKernel<kRegisters, Functions...>)))
+  if (Failed("cudaFuncGetAttributes",
+             cudaFuncGetAttributes(&solo, internal::SoloKernel<kRegisters, Functions...>)))
     return Error::kDevice;
   columns_ = static_cast<uint32_t>(sms * blocks);
   const uint32_t all_columns = columns_ + 1;  // the last one is for solo tasks
@@ -45,15 +50,18 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
                done = all_columns * runtime::kTaskRows * sizeof(uint32_t), words = 4096,
                heads = columns_ * sizeof(uint32_t), kept = heads * runtime::kTaskRows;
   if (!host_.Map(records + done + words) ||
-      Failed(cudaHostRegister(host_.bytes, host_.size, cudaHostRegisterMapped)) ||
-      Failed(cudaMalloc(&device_, words + heads + kept)))
+      Failed("cudaHostRegister",
+             cudaHostRegister(host_.bytes, host_.size, cudaHostRegisterMapped)) ||
+      Failed("cudaMalloc", cudaMalloc(&device_, words + heads + kept)))
     return Error::kNoMemory;
   char* mapped = nullptr;
-  if (Failed(cudaHostGetDevicePointer(&mapped, host_.bytes, 0)) ||
-      Failed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) ||
-      Failed(cudaStreamCreateWithFlags(&solo_stream_, cudaStreamNonBlocking)) ||
-      Failed(cudaMemsetAsync(device_, 0, words + heads + kept, stream_)) ||
-      Failed(cudaStreamSynchronize(stream_)))
+  if (Failed("cudaHostGetDevicePointer", cudaHostGetDevicePointer(&mapped, host_.bytes, 0)) ||
+      Failed("cudaStreamCreateWithFlags",
+             cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) ||
+      Failed("cudaStreamCreateWithFlags",
+             cudaStreamCreateWithFlags(&solo_stream_, cudaStreamNonBlocking)) ||
+      Failed("cudaMemsetAsync", cudaMemsetAsync(device_, 0, words + heads + kept, stream_)) ||
+      Failed("cudaStreamSynchronize", cudaStreamSynchronize(stream_)))
     return Error::kDevice;
   char* const control = host_.bytes + records + done;
   control_ = reinterpret_cast<runtime::HostControl*>(control);
@@ -102,7 +110,8 @@ Error TaskSystemOf<kRegisters, Functions...>::LaunchMaster(const runtime::TaskWo
   if (task != nullptr) runtime::TaskTable::Copy(*task, id, params_.first);
   void* arguments[] = {&params_};
   const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
-  if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), columns_,
+  if (Failed("cudaLaunchKernel",
+             cudaLaunchKernel(reinterpret_cast<const void*>(kernel), columns_,
                               MtbThreads(kRegisters), arguments, kMostSharedBytes, stream_)))
     return Error::kDevice;
   return Error::kNone;
@@ -122,7 +131,8 @@ Error TaskSystemOf<kRegisters, Functions...>::LaunchSolo(const runtime::TaskWord
   void* arguments[] = {&params};
   const auto kernel = internal::SoloKernel<kRegisters, Functions...>;
   const uint32_t warps = (task.header.threads + 31u) / 32;
-  if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), task.header.blocks,
+  if (Failed("cudaLaunchKernel",
+             cudaLaunchKernel(reinterpret_cast<const void*>(kernel), task.header.blocks,
                               32 * (1 + warps), arguments, task.header.shared_bytes, solo_stream_)))
     return Error::kDevice;
   return Error::kNone;
@@ -215,9 +225,9 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
                                                   const TaskShape& shape, TaskId* id,
                                                   const Pack& pack) {
   if (has_failed_.load(std::memory_order_relaxed)) return Error::kDevice;
-  if (shape.threads == 0 || shape.threads > kThreads) return Error::kTooManyThreads;
-  if (shape.blocks == 0 || shape.blocks > kMostBlocks) return Error::kTooManyBlocks;
-  if (shape.shared_bytes > kMostSharedBytes) return Error::kTooMuchShared;
+  if (shape.threads == 0 || shape.threads > kThreads) return Refuse(Error::kTooManyThreads, shape);
+  if (shape.blocks == 0 || shape.blocks > kMostBlocks) return Refuse(Error::kTooManyBlocks, shape);
+  if (shape.shared_bytes > kMostSharedBytes) return Refuse(Error::kTooMuchShared, shape);
   if (!is_open_.load(std::memory_order_acquire)) {
     if (const Error error = Open(); error != Error::kNone) return error;
   }
@@ -262,7 +272,8 @@ template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AskCuda() {
   const internal::RelaxedCapture relaxed;
   const cudaError_t state = cudaStreamQuery(stream_);
-  return state != cudaErrorNotReady && Failed(state) ? Error::kDevice : Error::kNone;
+  return state != cudaErrorNotReady && Failed("cudaStreamQuery", state) ? Error::kDevice
+                                                                        : Error::kNone;
 }
 
 // Spins until `is_over`. Every 64 turns it launches the MasterKernel where none runs and
@@ -356,7 +367,7 @@ Error TaskSystemOf<kRegisters, Functions...>::AwaitGone(Clock::time_point start)
     cudaError_t state = cudaStreamQuery(stream_);
     if (state == cudaSuccess) state = cudaStreamQuery(solo_stream_);
     if (state == cudaSuccess) return Error::kNone;
-    if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+    if (state != cudaErrorNotReady && Failed("cudaStreamQuery", state)) return Error::kDevice;
     if (Clock::now() - start > time_limit_.load()) return Error::kTimedOut;
   }
 }
@@ -398,35 +409,12 @@ Error TaskSystemOf<kRegisters, Functions...>::Unknown(const TaskId& id) {
   return Error::kUnknownTask;
 }
 
+// Records a shape that passed a limit, for Describe. Returns the error.
 template <Registers kRegisters, auto... Functions>
-std::string TaskSystemOf<kRegisters, Functions...>::DescribeUnknown() const {
+Error TaskSystemOf<kRegisters, Functions...>::Refuse(Error error, const TaskShape& shape) {
   const std::lock_guard lock(mutex_);
-  const std::string text = "no task of this system has that id: ";
-  if (!is_open_) return text + "none was put in yet";
-  if (unknown_.sequence == 0) return text + "sequence 0 is that of no task";
-  if (unknown_.table != table_->number()) {
-    return text + "it is of table " + std::to_string(unknown_.table) + ", and this is table " +
-           std::to_string(table_->number());
-  }
-  if (unknown_.column >= columns_) {
-    return text + "column " + std::to_string(unknown_.column) + " of " + std::to_string(columns_);
-  }
-  return text + "number " + std::to_string(unknown_.sequence) + " of column " +
-         std::to_string(unknown_.column) + ", which has had " +
-         std::to_string(table_->Tail(unknown_.column));
-}
-
-template <Registers kRegisters, auto... Functions>
-std::string TaskSystemOf<kRegisters, Functions...>::Describe(Error error) const {
-  const std::string text = task::Describe(error);
-  if (error == Error::kDevice) return text + ": " + cudaGetErrorString(cuda_error_);
-  if (error == Error::kUnknownTask) return DescribeUnknown();
-  if (error == Error::kTooManyThreads) {
-    return "a block has 1 to " + std::to_string(kThreads) + " threads";
-  }
-  if (error != Error::kTimedOut) return text;
-  const auto limit = std::chrono::duration_cast<std::chrono::microseconds>(time_limit_.load());
-  return text + ", " + std::to_string(limit.count()) + " us";
+  refused_ = shape;
+  return error;
 }
 
 // Where CUDA has failed nothing can be freed. Where the device was reset nothing is left to free:

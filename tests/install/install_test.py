@@ -61,7 +61,7 @@ class Install(unittest.TestCase):
     def test_the_layout(self):
         found = files_under(self.prefix)
         for name in ("bin/cupola", "lib/cupola/libcupola.so", "lib/cupola/libcupola/libcuda.so.1",
-                     "lib/cupola/sim/libcuda.so.1", "lib/cupola/sim/libcudart.so", "include/cupola/task.h",
+                     "lib/cupola/sim/libcuda.so.1", "lib/cupola/sim/libcudart.so", "include/cupola/cupola.h",
                      "lib/cupola/cmake/CupolaConfig.cmake", "lib/systemd/user/cupola.service",
                      "share/bash-completion/completions/cupola", "share/man/man1/cupola-run.1", "share/doc/cupola/LICENSE"):
             self.assertIn(name, found)

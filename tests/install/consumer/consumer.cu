@@ -1,9 +1,10 @@
-// Doubles numbers in tasks, and prints whether all were doubled.
-#include <cuda_runtime.h>
+// Doubles numbers in tasks, of C++ and of C, and prints whether all were doubled.
+#include <cupola/cupola.h>
 
 #include <cstdio>
+#include <cstring>
 
-#include "cupola/task.h"
+extern "C" int double_from_c(cupola_tasks* tasks, int* values, int count);
 
 __device__ void Double(int* values, int count) {
   const unsigned i = cupola::task::ThreadId();
@@ -21,9 +22,13 @@ int main() {
     if (tasks.Spawn<Double>({.threads = kCount}, &id, values + i * kCount, kCount) != cupola::task::Error::kNone) return 2;
     if (tasks.Wait(id) != cupola::task::Error::kNone) return 3;
   }
+  cupola_tasks* const of_c = cupola::task::ForC(cupola::task::Named<Double>{"Double"});
+  if (double_from_c(of_c, values, kCount) != 0) return 4;
+  cupola_tasks_destroy(of_c);
   for (int i = 0; i < kTasks * kCount; ++i) {
-    if (values[i] != 2 * i) return 4;
+    if (values[i] != (i < kCount ? 4 : 2) * i) return 5;
   }
+  if (std::strcmp(PACKAGE_VERSION, CUPOLA_VERSION_TEXT) != 0 || cupola_version() != CUPOLA_VERSION) return 6;
   std::puts("all doubled");
   return 0;
 }

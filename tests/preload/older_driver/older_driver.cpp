@@ -69,7 +69,7 @@ CUresult cuDriverGetVersion(int* version) {
 
 // The newest form that is not newer than the request, and the per-thread one if that is asked for and exists. A name
 // without any form is not found; one whose forms are all newer than the request is named as such [CUDA Driver API,
-// cuGetProcAddress; driver 580 answers both with CUDA_ERROR_NOT_FOUND].
+// cuGetProcAddress_v2].
 CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult* status) {
   if (symbol == nullptr || *symbol == '\0' || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
