@@ -178,7 +178,7 @@ size_t cupola_tasks_error_text(const cupola_tasks* tasks, cupola_tasks_error err
 
 /** The name of an error, for logs. Pure.
  * @param error  any value
- * @return "CUPOLA_TASKS_TIMED_OUT" and so on, as a string that is never freed; "?" for a value that
+ * @return CUPOLA_TASKS_TIMED_OUT and so on, as a string that is never freed; "?" for a value that
  *         is no error
  */
 const char* cupola_tasks_error_name(cupola_tasks_error error);

@@ -115,6 +115,7 @@ cupola_tasks* ForC(const Named<Functions>&... bodies) {
   return new (std::nothrow) internal::TasksForC<Functions...>(bodies...);
 }
 
+/// @cond
 namespace internal {
 
 // The functions of cupola/task_c.h.
@@ -208,4 +209,5 @@ CUPOLA_TASKS_DEFINITION void cupola_tasks_destroy(cupola_tasks* tasks) { delete 
 #undef CUPOLA_TASKS_DEFINITION
 
 }  // namespace internal
+/// @endcond
 }  // namespace cupola::task
