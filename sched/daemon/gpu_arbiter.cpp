@@ -176,12 +176,17 @@ void GpuArbiter::RemoveProcess(uint32_t pid, const Board* kept, uint32_t slot) {
   }
 }
 
-void GpuArbiter::SetAttention() {
+size_t GpuArbiter::ClientCount() const {
   size_t clients = 0;
   for (const auto& board : boards_) clients += board->clients.size();
-  for (const auto& board : boards_) {
-    board->memory.view().header().attention = clients > 1 ? 1 : 0;
-  }
+  return clients;
+}
+
+void GpuArbiter::SetAttention() {
+  const size_t clients = ClientCount();
+  // A trace is to have the demand of a client that is alone, too.
+  const bool is_to_ring = clients > 1 || (clients == 1 && collects_phases_);
+  for (const auto& board : boards_) board->memory.view().header().attention = is_to_ring ? 1 : 0;
 }
 
 Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilities, uint32_t sms,

@@ -186,6 +186,7 @@ class GpuArbiter {
     std::string kernel;  // BoardSlot::kernel for which its settings were asked last
     uint32_t known_demand = 0;  // BoardSlot::demand that NoteDecisions has counted last
     ClientPhase phase = ClientPhase::kAbsent;  // as AddPhase was told last
+    uint64_t phase_since_ns = 0;
   };
   struct Board {
     BoardMemory memory;
@@ -236,7 +237,10 @@ class GpuArbiter {
   void AddPhase(Client& client, ClientPhase phase, uint64_t now_ns, bool with_name = false);
   /// Makes exits_ readable, so that the Server's thread comes.
   void CallServer();
-  /// Tells the clients whether to ring when their demand changes: only where the GPU has more than one client.
+  /// The number of clients on all boards.
+  size_t ClientCount() const;
+  /// Tells the clients whether to ring when their demand changes: only where the GPU has more than one client, or a trace
+  /// is wanted.
   void SetAttention();
 
   /// One review of all boards. Returns when the next one is due at the latest.

@@ -112,8 +112,8 @@ uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
 void GpuArbiter::NoteDecisions(bool changed_holds) {
   uint64_t now_ns = 0;
   const auto now = [this, &now_ns] { return now_ns != 0 ? now_ns : now_ns = system_.NowNs(); };
+  const bool is_rung_for = ClientCount() > 1;  // a client that is alone waits for nobody
   for (const auto& board : boards_) {
-    const bool is_rung_for = board->memory.view().header().attention != 0;
     for (Client& client : board->clients) {
       const LaunchView* const launch = core_.LaunchOf(client.id);
       if (launch == nullptr) continue;
@@ -125,7 +125,7 @@ void GpuArbiter::NoteDecisions(bool changed_holds) {
       }
       if (client.known_demand == demand) continue;
       client.known_demand = demand;
-      if (!is_rung_for) continue;  // a client that is alone waits for nobody
+      if (!is_rung_for) continue;
       // The client says this of itself: it may have begun another demand since, and the value may be nonsense.
       const uint64_t since_ns = slot.demand_since_ns.load(std::memory_order_relaxed);
       decision_times_.Add(since_ns < now() ? now() - since_ns : 0);
@@ -149,13 +149,18 @@ void GpuArbiter::NotePhases(uint64_t now_ns) {
   for (const auto& board : boards_) {
     for (Client& client : board->clients) {
       const ClientPhase phase = PhaseOf(*board, client);
-      if (phase != client.phase) AddPhase(client, phase, now_ns);
+      if (phase == client.phase) continue;
+      // A demand has begun before the review that sees it, at the time that the client says.
+      const bool begins = client.phase == ClientPhase::kIdle;
+      const uint64_t said_ns = board->memory.view().slot(client.slot).demand_since_ns.load(std::memory_order_relaxed);
+      AddPhase(client, phase, begins ? std::clamp(said_ns, std::min(client.phase_since_ns, now_ns), now_ns) : now_ns);
     }
   }
 }
 
 void GpuArbiter::AddPhase(Client& client, ClientPhase phase, uint64_t now_ns, bool with_name) {
   client.phase = phase;
+  client.phase_since_ns = now_ns;
   if (!collects_phases_) return;
   if (phases_.size() >= kMostPhases) {
     ++lost_phases_;
