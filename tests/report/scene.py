@@ -34,14 +34,17 @@ class Scene:
         return process
 
     def program(self, name, *words):
-        """Starts a program, and waits for its first line; it runs until its standard input is closed."""
+        """Starts a program, which runs until its standard input is closed."""
         shutil.copy2(os.path.join(self.programs, name), self.path(name))
         process = self.start("run", "--device", "sim", "--trace", self.path(name + ".json"), "--", self.path(name), *words,
                              env={"CUPOLA_LABEL": name}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        process.first = process.stdout.readline()
-        if not process.first.startswith(name):
-            raise RuntimeError(f"{name} did not run: {self.errors()}")
+        process.name = name
         return process
+
+    def await_line(self, process):
+        """Waits until the program has printed its line: the batch after its first round, the other one at its end."""
+        if not process.stdout.readline().startswith(process.name):
+            raise RuntimeError(f"{process.name} did not run: {self.errors()}")
 
     def errors(self):
         with open(self.path("errors"), encoding="utf-8") as file:
@@ -56,8 +59,10 @@ class Scene:
             if not arbiter.stdout.readline().startswith("listening"):
                 raise RuntimeError(f"the arbiter does not listen: {self.errors()}")
             batch = self.program("batch", "512", "500")
+            self.await_line(batch)
             interactive = self.program("interactive", str(requests))
             while_both_run()
+            self.await_line(interactive)
             for process in (interactive, batch):
                 process.stdin.close()
                 process.wait(DEADLINE_S)
@@ -74,5 +79,5 @@ class Scene:
         return [self.path(name) for name in ("batch.json", "interactive.json", "arbiter.json")]
 
     def report(self, files, page):
-        return subprocess.run([self.cupola, "report", *files, "-o", page], env=self.env, text=True, capture_output=True,
-                              check=False)
+        return subprocess.run([self.cupola, "report", *map(os.path.basename, files), "-o", page], cwd=self.folder,
+                              env=self.env, text=True, capture_output=True, check=False)

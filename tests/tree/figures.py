@@ -1,15 +1,64 @@
 #!/usr/bin/env python3
-"""Checks the figures of docs/figures: each source has an SVG that was drawn from it as it is, with a background of its
-own (so that it can be read on a light and on a dark page), and each figure is shown by some page.
+"""Checks the pictures of the pages. Of docs/figures: each source has an SVG that was drawn from it as it is, with a
+background of its own (so that it can be read on a light and on a dark page). Of docs/screenshots: each was taken of the
+sources as they are, has at most 150 kB, and is shown with a text for those who do not see it. Each picture is shown by
+some page.
 
 Usage: figures.py ROOT
 Prints one line per fault and exits 1 if there is any. Needs no Graphviz: scripts/figures writes the SHA-256 of the
-source into each SVG.
+source into each SVG, and scripts/screenshots that of its sources into each PNG.
 """
 import hashlib
 import pathlib
 import re
+import struct
 import sys
+
+# Of what each screenshot is one: sources whose change makes it an old one.
+SCREENSHOTS = {
+    "report-light.png": ["cli/report/page"],
+    "report-dark.png": ["cli/report/page"],
+    "top.png": ["cli/arbiter_table.cpp"],
+}
+LARGEST_SCREENSHOT = 150_000
+
+
+def digest_of(root, sources):
+    """The SHA-256 of files and folders of files, with their names."""
+    digest = hashlib.sha256()
+    for source in sources:
+        path = root / source
+        for file in [path] if path.is_file() else sorted(path.iterdir()):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def chunks(png):
+    """(type, data) of each chunk of a PNG."""
+    at = 8
+    while at + 8 <= len(png):
+        size, kind = struct.unpack_from(">I4s", png, at)
+        yield kind, png[at + 8:at + 8 + size]
+        at += size + 12
+
+
+def screenshot_faults(root, shown):
+    folder = root / "docs" / "screenshots"
+    for png in sorted(folder.glob("*.png")):
+        if png.name not in SCREENSHOTS:
+            yield f"{png.name}: is not in the list of tests/tree/figures.py"
+    for name, sources in SCREENSHOTS.items():
+        png = folder / name
+        if not png.exists():
+            yield f"{name}: is not taken; run scripts/screenshots"
+            continue
+        data = png.read_bytes()
+        if (b"tEXt", b"Source\0" + digest_of(root, sources).encode()) not in chunks(data):
+            yield f"{name}: was not taken of {', '.join(sources)} as they are; run scripts/screenshots"
+        if len(data) > LARGEST_SCREENSHOT:
+            yield f"{name}: has {len(data)} bytes, more than {LARGEST_SCREENSHOT}"
+        if re.search(r"!\[[^\]]{20,}\]\([\w/.]*screenshots/" + re.escape(name) + r"\)", shown) is None:
+            yield f"{name}: no page shows it with a text"
 
 
 def faults(root):
@@ -32,6 +81,7 @@ def faults(root):
             yield f"{source.name}: has no bgcolor=\"#rrggbb\""
         if f"figures/{svg.name})" not in shown:
             yield f"{svg.name}: no page shows it"
+    yield from screenshot_faults(root, shown)
 
 
 def main():
