@@ -76,7 +76,7 @@ TEST_P(PreemptionTest, RunsToTheSameResultsUnasked) {
   }
 }
 
-// Asked at every so-manieth step of a run, of the plainest kernel's at every one: in every state
+// Asked at every nth step of a run, of the plainest kernel's at every one: in every state
 // between begin and end.
 TEST_P(PreemptionTest, StopsAndGoesOnAnywhere) {
   Course course = CourseFor(subject_);
