@@ -97,10 +97,10 @@ def page_faults(texts, known):
     for word in sorted(unknown, key=lambda each: places[each]):
         if word not in known and word.lower() not in known:
             yield f"{places[word]}: {word}: not English; mend it, or add a word of the field to tests/tree/{WORDS.name}"
-    used = unknown | {word.lower() for word in unknown}
+    used = set(places) | {word.lower() for word in places}
     for word in known:
         if word not in used:
-            yield f"tests/tree/{WORDS.name}: {word}: is used nowhere, or is English; take it out"
+            yield f"tests/tree/{WORDS.name}: {word}: is used nowhere; take it out"
 
 
 def typo_faults(root):
