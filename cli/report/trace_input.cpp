@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -39,14 +40,37 @@ Error InputError(ErrorCode code, const std::string& file, std::string message, s
   return MakeError(code, std::move(message), Location{.file = file, .line = static_cast<uint32_t>(line)});
 }
 
+/// The file into which a `cupola run` that was killed has written its trace (LaunchTrace::Create); "" if there is none.
+std::string UnfinishedTrace(const std::string& path) {
+  constexpr size_t kRandomCharacters = 6;  // mkostemp(3)
+  const std::filesystem::path file(path);
+  const std::string start = file.filename().string() + ".";
+  std::error_code ignored;
+  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(start) && name.size() == start.size() + kRandomCharacters) {
+      return (file.parent_path() / name).string();
+    }
+  }
+  return "";
+}
+
+Error CannotOpen(const std::string& path, int why) {
+  if (why != ENOENT && why != ENOTDIR) {
+    return InputError(ErrorCode::kIo, path, fmt::format("cannot be read: {}", std::strerror(why)));
+  }
+  const std::string left = UnfinishedTrace(path);
+  return InputError(ErrorCode::kNotFound, path,
+                    left.empty() ? "there is no such file; `cupola run --trace FILE -- CMD` writes one"
+                                 : fmt::format("there is no such file; name {}, which a `cupola run` writes or left when "
+                                               "it was killed",
+                                               left));
+}
+
 Result<std::string> ReadFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    const bool is_missing = errno == ENOENT || errno == ENOTDIR;
-    return InputError(is_missing ? ErrorCode::kNotFound : ErrorCode::kIo, path,
-                      is_missing ? "there is no such file; `cupola run --trace FILE -- CMD` writes one"
-                                 : fmt::format("cannot be read: {}", std::strerror(errno)));
-  }
+  if (fd < 0) return CannotOpen(path, errno);
   std::string text;
   struct stat facts {};
   const bool is_file = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode);

@@ -54,6 +54,10 @@ class Input(unittest.TestCase):
     def test_no_such_file(self):
         self.refused(os.path.join(self.folder, "none"), "there is no such file; `cupola run --trace FILE -- CMD` writes one")
 
+    def test_what_a_killed_run_left_is_named(self):
+        left = self.write(WHOLE, "t.json.aB3dE6")
+        self.refused(os.path.join(self.folder, "t.json"), f"there is no such file; name {re.escape(left)}, which .*")
+
     def test_no_file(self):
         self.refused(self.folder, "is not a regular file; .*")
         fifo = os.path.join(self.folder, "fifo")

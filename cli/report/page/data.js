@@ -18,7 +18,7 @@ const WAYS = [
   { key: "preemptible", label: "preemptible", text: "can be stopped between blocks" },
   { key: "sliced", label: "sliced", text: "can be stopped between slices" },
   { key: "gated", label: "gated", text: "can be kept from starting" },
-  { key: "plain", label: "plain", text: "nothing could stop it" },
+  { key: "plain", label: "plain", text: "as it came, with nothing to stop it" },
   { key: "graph", label: "graph", text: "a graph; can be kept from starting at a gate" },
   { key: "captured", label: "captured", text: "recorded into a graph; nothing ran" },
   { key: "failed", label: "failed", text: "refused by the driver; nothing ran" },
