@@ -53,6 +53,12 @@ get_filename_component(CUPOLA_CUDA_BIN ${CUPOLA_CUDA_BIN} DIRECTORY)
 get_filename_component(CUPOLA_CUDA_HOME ${CUPOLA_CUDA_BIN} DIRECTORY)
 find_path(CUPOLA_CUDA_INCLUDE_DIR cuda.h HINTS ${CUPOLA_CUDA_HOME}/include
           ${CUPOLA_CUDA_HOME}/targets/x86_64-linux/include REQUIRED)
+# The simulated device has the runtime of CUDA 13, with its declarations.
+file(STRINGS ${CUPOLA_CUDA_INCLUDE_DIR}/cuda.h cupola_cuda_13 REGEX "define CUDA_VERSION +13")
+if(NOT cupola_cuda_13)
+  message(FATAL_ERROR "Cupola is built with a CUDA 13 toolkit, and ${CUPOLA_CUDA_HOME} is none: "
+          "set CUDA_HOME to one, or unset it and run scripts/bootstrap")
+endif()
 find_program(CUPOLA_PTXAS ptxas HINTS ${CUPOLA_CUDA_BIN})
 add_library(cupola_cuda_headers INTERFACE)
 target_include_directories(cupola_cuda_headers SYSTEM INTERFACE ${CUPOLA_CUDA_INCLUDE_DIR})

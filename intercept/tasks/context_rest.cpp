@@ -16,11 +16,14 @@ constexpr uint64_t kFirstPauseNs = 500'000'000, kMostPauseNs = 8'000'000'000;
 constexpr uint64_t kSpinNs = 200'000;
 constexpr useconds_t kSleepUs = 50;
 
+// The type of cuCtxRecordEvent, which toolkits before 12.5 do not name.
+using CtxRecordEvent = CUresult (*)(CUcontext, CUevent);
+
 CUresult Record(CUcontext context, CUevent event) {
   // cuCtxRecordEvent would end a capture of another thread.
   const NoCaptureBegins scope;
   if (scope.is_any_open()) return CUDA_ERROR_NOT_READY;
-  return CUPOLA_CALL_REAL(cuCtxRecordEvent, PFN_cuCtxRecordEvent_v12050)(context, event);
+  return CUPOLA_CALL_REAL(cuCtxRecordEvent, CtxRecordEvent)(context, event);
 }
 
 }  // namespace

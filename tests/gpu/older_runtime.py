@@ -64,7 +64,8 @@ def runs_of(build, driver, environ, folder, store, program):
     yield "--trace", runner.run([*command, "--trace", f"{folder}/trace.json", "--", program], ours, SECONDS)
     yield "tasks", runner.run([*command, "--", program], ours | {"CUPOLA_TASKS": "always"}, SECONDS)
     board = pestered_board.Board(folder)
-    direct = ours | {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0",
+    direct = ours | {"LD_LIBRARY_PATH": f"{build}/lib/libcupola:{environ['LD_LIBRARY_PATH']}",
+                     "LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0",
                      "CUPOLA_PREEMPT": "always"}
     with pestered_board.pestering(board):
         run = runner.run([program], direct, SECONDS)
