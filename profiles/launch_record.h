@@ -73,8 +73,9 @@ enum LaunchFlag : uint16_t {
   kFlagTimesFollow = 128,    ///< a record of kDeviceTimes may follow
   kFlagPreemptible = 256,    ///< the launch went out as its preemptible or sliced variant; only
                              ///< records in the ring say so, not those in lanes
-  kFlagGated = 512,          ///< the launch went out plain in a process whose streams have gates; only records of
-                             ///< launches that are timed on the device say so
+  kFlagGated = 512,          ///< the launch went out plain in a process whose streams have gates
+  kFlagWayKnown = 1024,      ///< kFlagPreemptible and kFlagGated say how the launch went out; so in records of launches
+                             ///< that were to be timed on the device, and in no others
 };
 
 /// One launch, in 128 bytes (two cache lines). Times are nanoseconds of CLOCK_MONOTONIC.

@@ -54,8 +54,9 @@ std::string KernelArgs(const Launch& launch) {
   return text;
 }
 
-/// The form in which the launch went out.
+/// The form in which the launch went out, where that is known.
 const char* WayOf(const Launch& launch) {
+  if ((launch.flags & kFlagWayKnown) == 0) return "unknown";
   if (launch.flags & kFlagPreemptible) return launch.batch == 0 ? "sliced" : "preemptible";
   return launch.flags & kFlagGated ? "gated" : "plain";
 }

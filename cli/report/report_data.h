@@ -20,8 +20,9 @@ enum class Way : uint8_t {
   kGraph,        ///< a graph; a gate may have kept it from starting
   kCaptured,     ///< recorded into a graph; nothing ran
   kFailed,       ///< refused by the driver; nothing ran
+  kUnknown,      ///< as the trace does not tell, because the launch was not to be timed on the device
 };
-inline constexpr size_t kWays = 7;
+inline constexpr size_t kWays = 8;
 
 /// One launch. It lies on a row of the timeline.
 struct ReportLaunch {

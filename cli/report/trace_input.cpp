@@ -92,7 +92,8 @@ std::optional<Way> WayOf(const std::string& name) {
   constexpr std::pair<std::string_view, Way> kNames[] = {{"preemptible", Way::kPreemptible},
                                                          {"sliced", Way::kSliced},
                                                          {"gated", Way::kGated},
-                                                         {"plain", Way::kPlain}};
+                                                         {"plain", Way::kPlain},
+                                                         {"unknown", Way::kUnknown}};
   for (const auto& [known, way] : kNames) {
     if (known == name) return way;
   }

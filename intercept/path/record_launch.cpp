@@ -99,6 +99,7 @@ CUresult LaunchTimed(RingWriter& ring, const Launch& launch,
   record.call_end_ns = NowNs();
   record.result = result;
   if (result != CUDA_SUCCESS) record.flags |= kFlagFailed;
+  record.flags |= kFlagWayKnown;
   if (this_thread.launched_variant) {
     record.flags |= kFlagPreemptible;
     record.batch = this_thread.launched_batch;

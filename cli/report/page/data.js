@@ -22,6 +22,7 @@ const WAYS = [
   { key: "graph", label: "graph", text: "a graph; can be kept from starting at a gate" },
   { key: "captured", label: "captured", text: "recorded into a graph; nothing ran" },
   { key: "failed", label: "failed", text: "refused by the driver; nothing ran" },
+  { key: "unknown", label: "unknown", text: "recorded without device times" },
 ];
 const PHASES = [
   { key: "waits", label: "waits" },

@@ -99,7 +99,7 @@ TEST_F(LaunchTraceTest, KernelOnItsStreamAndCallOnItsThread) {
   EXPECT_EQ(k["args"]["timed"], "device");
   EXPECT_EQ(k["args"]["device_ns"], 25000);
   EXPECT_EQ(k["args"]["host_call_ns"], 2000);
-  EXPECT_EQ(k["args"]["way"], "plain");
+  EXPECT_EQ(k["args"]["way"], "unknown");
   EXPECT_DOUBLE_EQ(k["args"]["call_us"], 0.5);
   EXPECT_EQ(Row(out, k), "stream 7");
   const auto calls = Of(out, "call");
@@ -114,17 +114,21 @@ TEST_F(LaunchTraceTest, SaysInWhichWayALaunchWentOut) {
   auto trace = Create();
   const auto process = trace->AddProcess(40, "app");
   Launch launch = Kernel(10, 35);
-  launch.flags = kFlagDeviceTimed | kFlagPreemptible;
+  launch.flags = kFlagDeviceTimed | kFlagWayKnown | kFlagPreemptible;
   launch.batch = 3;
   trace->Add(process, launch);
   launch.batch = 0;
   trace->Add(process, launch);
-  launch.flags = kFlagDeviceTimed | kFlagGated;
+  launch.flags = kFlagDeviceTimed | kFlagWayKnown | kFlagGated;
+  trace->Add(process, launch);
+  launch.flags = kFlagDeviceTimed | kFlagWayKnown;
+  trace->Add(process, launch);
+  launch.flags = 0;
   trace->Add(process, launch);
   ASSERT_TRUE(trace->Finish({}).ok());
   std::vector<std::string> ways;
   for (const json& kernel : Of(Read(), "kernel")) ways.push_back(kernel["args"]["way"]);
-  EXPECT_EQ(ways, (std::vector<std::string>{"preemptible", "sliced", "gated"}));
+  EXPECT_EQ(ways, (std::vector<std::string>{"preemptible", "sliced", "gated", "plain", "unknown"}));
 }
 
 TEST_F(LaunchTraceTest, HostTimedSaysSo) {
