@@ -263,8 +263,18 @@ void Arbiter::BuildSnapshot() {
     launch_views_.push_back(client.launch);
     launch_places_[client.view.id.value()] = static_cast<uint32_t>(launch_views_.size());
   }
-  snapshot_ = Snapshot{now_ns_,       sms_,           client_views_,
-                       launch_views_, client_places_, launch_places_};
+  snapshot_ = {.now_ns = now_ns_,
+               .sms = sms_,
+               .clients = client_views_,
+               .launches = launch_views_,
+               .client_places = client_places_,
+               .launch_places = launch_places_};
+  for (const ClientView& client : client_views_) {
+    if (client.priority > snapshot_.highest_priority) snapshot_.clients_of_highest_priority = 0;
+    snapshot_.highest_priority = std::max(snapshot_.highest_priority, client.priority);
+    snapshot_.clients_of_highest_priority += client.priority == snapshot_.highest_priority;
+    snapshot_.clients_with_bound += client.latency_bound_ns != 0;
+  }
 }
 
 void Arbiter::TakeGrants() {

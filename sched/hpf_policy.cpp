@@ -121,13 +121,12 @@ bool HpfPolicy::MayTake(const Snapshot& snapshot, const ClientView& requester,
 }
 
 HeldFor HpfPolicy::HoldsFor(const Snapshot& snapshot, const ClientView& client) const {
-  HeldFor held_for = HeldFor::kNobody;
-  for (const ClientView& other : snapshot.clients) {
-    if (other.id == client.id) continue;
-    if (other.priority > client.priority || other.latency_bound_ns != 0) return HeldFor::kAnyone;
-    if (other.priority == client.priority) held_for = HeldFor::kEquals;
-  }
-  return held_for;
+  const ClientView* const self = snapshot.FindClient(client.id);
+  const uint32_t own_bound = self != nullptr && self->latency_bound_ns != 0 ? 1 : 0;
+  if (snapshot.highest_priority > client.priority || snapshot.clients_with_bound > own_bound) return HeldFor::kAnyone;
+  const bool counts_itself = self != nullptr && self->priority == snapshot.highest_priority;
+  const uint32_t equals = snapshot.clients_of_highest_priority - (counts_itself ? 1 : 0);
+  return snapshot.highest_priority == client.priority && equals != 0 ? HeldFor::kEquals : HeldFor::kNobody;
 }
 
 uint64_t HpfPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client) const {

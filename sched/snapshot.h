@@ -86,6 +86,10 @@ struct Snapshot {
   std::span<const uint32_t> client_places;
   /// By ClientId: 1 + the index of the client's launch in `launches`; 0 = none.
   std::span<const uint32_t> launch_places;
+  // Of all `clients`, so that what a policy says of each client need not look through all others (Policy::HoldsFor).
+  int32_t highest_priority = std::numeric_limits<int32_t>::min();
+  uint32_t clients_of_highest_priority = 0;
+  uint32_t clients_with_bound = 0;  ///< those whose latency_bound_ns is not 0
 
   const ClientView* FindClient(ClientId id) const;
   const LaunchView* FindLaunch(ClientId id) const;

@@ -6,21 +6,40 @@
 //                                  its slot without a pause, as no client should.
 //   decision_bench load            no client: takes a processor
 //   decision_bench probe COUNT     begins short launches, COUNT of them, with a pause of 0.2 to 1.2 ms before each
+//   decision_bench wake COUNT      no client: wakes a process of its own, COUNT times, with pauses like the probe's. The
+//                                  other one sleeps on a futex as the daemon does on its board's bell, at a real-time
+//                                  priority above the daemon's, and does nothing but look at the clock. So this is what
+//                                  the machine takes of each decision, whatever the daemon does.
+//
+// wake prints one JSON object of a list, "woken": for each time the ns from the moment before the waker's system call
+// to the moment at which the other process runs. Exit code 77 where no real-time priority is allowed.
 //
 // busy and load print "ready" and go on until their input ends. probe prints one JSON object of lists, in ns, one entry
 // for each launch: "decided", from the moment that the client says that it has work to the daemon's note on the board
 // that it has the GPU; "seen", until the client saw that note, which waits for the client's own turn on a processor;
+// "in_effect", until all others were asked to yield: by the client itself, where the standing decisions sufficed, else
+// by the daemon;
 // and the number of launches for which the client had asked all others by the standing decisions before the daemon
 // knew of it ("asked_itself"), and of those that were not decided on in 5 s ("late").
+#include <algorithm>
+#include <atomic>
 #include <cinttypes>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,14 +129,16 @@ bool HasAskedAll(const BoardClient& client, uint64_t now_ns) {
 void Probe(BoardClient& client, int count) {
   std::mt19937 prng(1);
   std::uniform_int_distribution<uint64_t> pause(200'000, 1'200'000);
-  std::vector<uint64_t> decided, seen;
+  std::vector<uint64_t> decided, seen, in_effect;
   int asked_itself = 0, late = 0;
   for (int i = 0; i < count; ++i) {
     Nap(pause(prng));
     const uint64_t begun_ns = Begin(client, kShortNs);
     BoardSlot& slot = client.slot();
     const uint32_t demand = slot.demand.load();
-    asked_itself += HasAskedAll(client, client.OnBoard(begun_ns));
+    const uint64_t asked_ns = BoardClockNs();
+    const bool has_asked_all = HasAskedAll(client, client.OnBoard(begun_ns));
+    asked_itself += has_asked_all;
     const auto is_decided = [&] { return slot.granted_demand.load() == demand; };
     while (!is_decided() && BoardClockNs() < begun_ns + kSpinNs) __builtin_ia32_pause();
     while (!is_decided() && BoardClockNs() < begun_ns + kLateNs) Nap(kNapNs);
@@ -125,6 +146,7 @@ void Probe(BoardClient& client, int count) {
     if (is_decided()) {
       decided.push_back(slot.granted_ns.load() - client.OnBoard(begun_ns));
       seen.push_back(now_ns - begun_ns);
+      in_effect.push_back(has_asked_all ? std::min(decided.back(), asked_ns - begun_ns) : decided.back());
     } else {
       ++late;
     }
@@ -133,7 +155,62 @@ void Probe(BoardClient& client, int count) {
   std::printf("{");
   Print("decided", decided);
   Print("seen", seen);
+  Print("in_effect", in_effect);
   std::printf("\"asked_itself\": %d, \"late\": %d}\n", asked_itself, late);
+}
+
+/// What the two processes of `wake` share.
+struct Wakes {
+  std::atomic<uint32_t> bell;      ///< futex: +1 for each time
+  std::atomic<uint32_t> answered;  ///< the bell's number that the sleeper has seen
+  std::atomic<uint64_t> woken_ns;  ///< when it saw that, on the board's clock
+};
+
+constexpr int kAboveTheDaemon = 2, kSkipped = 77;
+
+[[noreturn]] void SleepAndAnswer(Wakes& wakes) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) {
+    const uint32_t seen = wakes.answered.load();
+    syscall(SYS_futex, &wakes.bell, FUTEX_WAIT, seen, nullptr, nullptr, 0);
+    const uint32_t bell = wakes.bell.load();
+    if (bell == seen) continue;
+    wakes.woken_ns.store(BoardClockNs());
+    wakes.answered.store(bell);
+  }
+}
+
+int Wake(int count) {
+  void* const memory = mmap(nullptr, sizeof(Wakes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return 2;
+  Wakes& wakes = *new (memory) Wakes{};
+  const pid_t sleeper = fork();
+  if (sleeper == 0) SleepAndAnswer(wakes);
+  const sched_param priority{.sched_priority = kAboveTheDaemon};
+  if (sleeper < 0 || sched_setscheduler(sleeper, SCHED_FIFO, &priority) != 0) {
+    std::fprintf(stderr, "decision_bench: no real-time priority here\n");
+    if (sleeper > 0) kill(sleeper, SIGKILL);
+    return kSkipped;
+  }
+  std::mt19937 prng(1);
+  std::uniform_int_distribution<uint64_t> pause(200'000, 1'200'000);
+  std::vector<uint64_t> woken;
+  for (int i = 0; i < count; ++i) {
+    Nap(pause(prng));
+    const uint64_t begun_ns = BoardClockNs();
+    const uint32_t number = wakes.bell.fetch_add(1) + 1;
+    syscall(SYS_futex, &wakes.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    const auto has_answered = [&] { return wakes.answered.load() == number; };
+    while (!has_answered() && BoardClockNs() < begun_ns + kSpinNs) __builtin_ia32_pause();
+    while (!has_answered() && BoardClockNs() < begun_ns + kLateNs) Nap(kNapNs);
+    if (has_answered()) woken.push_back(wakes.woken_ns.load() - begun_ns);
+  }
+  kill(sleeper, SIGKILL);
+  waitpid(sleeper, nullptr, 0);
+  std::printf("{");
+  Print("woken", woken);
+  std::printf("\"count\": %d}\n", count);
+  return 0;
 }
 
 }  // namespace
@@ -144,9 +221,10 @@ int main(int argc, char** argv) {
     SayReady();
     SpinUntil(UINT64_MAX);
   }
+  if (std::strcmp(role, "wake") == 0 && argc == 3) return Wake(std::atoi(argv[2]));
   const bool is_probe = std::strcmp(role, "probe") == 0 && argc == 3;
   if (!is_probe && std::strcmp(role, "busy") != 0) {
-    std::fprintf(stderr, "usage: decision_bench busy | load | probe COUNT\n");
+    std::fprintf(stderr, "usage: decision_bench busy | load | probe COUNT | wake COUNT\n");
     return 1;
   }
   BoardClient client;

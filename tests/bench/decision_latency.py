@@ -6,13 +6,20 @@ time and spin while they wait, on a machine whose processors are busy besides.
 
 BUILD has bin/cupola and bin/decision_bench. No GPU is needed: the clients use the board as Cupola's library does
 (decision_bench.cpp). Where they run on a virtual machine, its host may keep a processor from it for milliseconds;
-detail.decision_latency has that time as stolen_percent. Each round measures each number of clients with the daemon as it is shipped and with
-server.scheduling = "ordinary" (and "nice"), a daemon of its own for each, in an order that is turned from round to
+detail.decision_latency has that time as stolen_percent. Each round measures each number of clients with the daemon as
+it is shipped and with server.scheduling = "ordinary" (and "nice"), a daemon of its own for each, in an order that is turned from round to
 round. The figures go into arbiter_day.json, which other benches share (result_file.py):
 
   decision_us_p50_N_busy, decision_us_p99_N_busy    from "I have work" to the daemon's decision, as shipped
   decision_us_p50_N_busy_ordinary, ..._nice         the same with the other scheduling
+  asked_us_p50_N_busy, asked_us_p99_N_busy          until all others were asked to yield, as shipped: by the client in
+                                                    its launch, where the daemon's standing decisions sufficed
+                                                    (asked_itself says how often), else by the daemon
   decision_samples_N_busy                           how many launches that is of, for each
+  wake_us_p50_N_busy, wake_us_p99_N_busy            of the same rounds: to wake a process at a real-time priority that
+                                                    does nothing but look at the clock (decision_bench wake). This is
+                                                    the part of a decision that the machine takes; absent where no
+                                                    real-time priority is allowed
 
 detail.decision_latency has, for each, also what the client itself saw, how many launches found the standing decisions
 enough, the reviews and the processor time of the daemon, and what class it had.
@@ -35,6 +42,7 @@ import sampling  # noqa: E402
 SHIPPED = "shipped"
 CHOICES = (SHIPPED, "ordinary", "nice")
 TIMEOUT_S = 600
+SKIPPED = 77
 
 
 class Failed(Exception):
@@ -84,11 +92,14 @@ class Bed:
     def bench(self, role):
         return self.start([os.path.join(self.bin, "decision_bench"), role], "ready")
 
-    def probe(self, samples):
-        done = subprocess.run([os.path.join(self.bin, "decision_bench"), "probe", str(samples)], env=self.env,
+    def sample(self, role, samples):
+        """What decision_bench measures in that role, or None where the machine does not allow it."""
+        done = subprocess.run([os.path.join(self.bin, "decision_bench"), role, str(samples)], env=self.env,
                               capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if done.returncode == SKIPPED:
+            return None
         if done.returncode != 0:
-            raise Failed(f"the probe: {done.stderr.strip()}")
+            raise Failed(f"{role}: {done.stderr.strip()}")
         return json.loads(done.stdout)
 
     def show(self):
@@ -117,10 +128,12 @@ def measure(build, choice, busy, samples, load):
             bed.bench("busy")
         before = bed.show()
         began, processor_s, stolen = time.monotonic(), bed.processor_s(), stolen_s()
-        found = bed.probe(samples)
+        found = bed.sample("probe", samples)
         seconds, processor_s = time.monotonic() - began, bed.processor_s() - processor_s
         stolen = stolen_s() - stolen
         after = bed.show()
+        wake = bed.sample("wake", samples)
+    found["woken"] = wake["woken"] if wake else []
     gpu, earlier = after["gpus"][0], before["gpus"][0]
     found.update(seconds=seconds, stolen_s=stolen, daemon_processor_s=processor_s, scheduling=after["scheduling"],
                  reviews=gpu["reviews"] - earlier["reviews"],
@@ -133,11 +146,15 @@ def summarize(runs):
     """The metrics of all rounds of one cell."""
     decided = [ns / 1000 for run in runs for ns in run["decided"]]
     seen = [ns / 1000 for run in runs for ns in run["seen"]]
+    asked = [ns / 1000 for run in runs for ns in run["in_effect"]]
+    woken = [ns / 1000 for run in runs for ns in run["woken"]]
     seconds = sum(run["seconds"] for run in runs)
     return {"samples": len(decided), "late": sum(run["late"] for run in runs),
             **{f"{name}_us_{label}": round(sampling.percentile(values, part), 1)
-               for name, values in (("decided", decided), ("seen", seen))
+               for name, values in (("decided", decided), ("seen", seen), ("asked", asked), ("wake", woken)) if values
                for label, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1))},
+            "wake_p99_us_of_rounds": [round(sampling.percentile(run["woken"], 0.99) / 1000, 1)
+                                      for run in runs if run["woken"]],
             "p99_us_of_rounds": [round(sampling.percentile(run["decided"], 0.99) / 1000, 1) for run in runs],
             "asked_itself": sum(run["asked_itself"] for run in runs),
             "demands": sum(run["demands"] for run in runs), "demands_by_daemon": sum(run["by_daemon"] for run in runs),
@@ -153,6 +170,9 @@ def metrics_of(cells):
         tail = "" if choice == SHIPPED else "_" + choice
         for label in ("p50", "p99"):
             metrics[f"decision_us_{label}_{busy}_busy{tail}"] = cell[f"decided_us_{label}"]
+            for name in ("asked", "wake"):
+                if not tail and f"{name}_us_{label}" in cell:
+                    metrics[f"{name}_us_{label}_{busy}_busy"] = cell[f"{name}_us_{label}"]
         metrics[f"decision_samples_{busy}_busy{tail}"] = cell["samples"]
     return metrics
 
@@ -179,7 +199,9 @@ def main():
             runs[busy, choice].append(run)
             print(f"round {index + 1}: {busy} busy, {choice}: "
                   f"p50 {sampling.percentile(run['decided'], 0.5) / 1000:.1f} us, "
-                  f"p99 {sampling.percentile(run['decided'], 0.99) / 1000:.1f} us, {run['seconds']:.0f} s",
+                  f"p99 {sampling.percentile(run['decided'], 0.99) / 1000:.1f} us, {run['seconds']:.0f} s"
+                  + (f"; a wake: p50 {sampling.percentile(run['woken'], 0.5) / 1000:.1f} us, "
+                     f"p99 {sampling.percentile(run['woken'], 0.99) / 1000:.1f} us" if run["woken"] else ""),
                   file=sys.stderr, flush=True)
     cells = {cell: summarize(found) for cell, found in runs.items()}
     metrics = metrics_of(cells)

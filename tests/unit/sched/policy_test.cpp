@@ -1,6 +1,9 @@
 // HPF and the co-run policy case by case, and the times that policies count with (FLEP figure 6).
 #include <array>
+#include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -214,6 +217,36 @@ TEST(Hpf, SaysWhomClientsAreHeldFor) {
   bench.core_.Configure(same, {.priority = 4, .latency_bound_ns = 1});
   bench.Review(1);
   EXPECT_EQ(bench.core_.HoldsFor(high), HeldFor::kAnyone);
+}
+
+/// What HpfPolicy::HoldsFor says, by looking through all others.
+HeldFor HeldForByOthers(const std::vector<ClientView>& all, size_t self) {
+  HeldFor held_for = HeldFor::kNobody;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i == self) continue;
+    if (all[i].priority > all[self].priority || all[i].latency_bound_ns != 0) return HeldFor::kAnyone;
+    if (all[i].priority == all[self].priority) held_for = HeldFor::kEquals;
+  }
+  return held_for;
+}
+
+TEST(Hpf, SaysWhomClientsAreHeldForWhateverTheirNumberAndSettings) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    Bench bench("hpf");
+    std::vector<ClientView> all(1 + random() % 6);
+    std::vector<ClientId> ids;
+    for (ClientView& client : all) {
+      client.priority = static_cast<int32_t>(random() % 3) - 1;
+      client.latency_bound_ns = random() % 8 == 0 ? 1 : 0;
+      ids.push_back(bench.Add(client.priority));
+      bench.core_.Configure(ids.back(),
+                            {.priority = client.priority, .latency_bound_ns = client.latency_bound_ns});
+    }
+    bench.Review(1);
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(bench.core_.HoldsFor(ids[i]), HeldForByOthers(all, i)) << i;
+  }
 }
 
 TEST(Hpf, PausedClientsDoNotCount) {
