@@ -48,6 +48,7 @@ const char* TypeName(Type type) {
     case Type::kFraction: return "fraction";
     case Type::kWord: return "word";
     case Type::kAbsolutePath: return "absolute path";
+    case Type::kWordOrPath: return "word or path";
     case Type::kText: return "text";
   }
   return "text";

@@ -16,7 +16,8 @@ constexpr int kMostShown = 120;  // bytes of a value that are shown
 
 constexpr bool IsSound(const Setting& setting) {
   const std::string_view name = setting.name, meaning = setting.meaning, fallback = setting.fallback;
-  const bool judges_fallback = setting.type == Type::kFlag || setting.type == Type::kNumber || setting.type == Type::kWord;
+  const bool judges_fallback = setting.type == Type::kFlag || setting.type == Type::kNumber || setting.type == Type::kWord ||
+                               setting.type == Type::kWordOrPath;
   return !name.empty() && name.size() <= kMostLetters && meaning.ends_with('.') && setting.scopes != 0 &&
          setting.least <= setting.most && (!judges_fallback || !setting.IsVariable() || IsAllowed(setting, fallback)) &&
          (setting.type != Type::kWord || std::string_view(setting.allowed).find(", ") != std::string_view::npos);
@@ -127,6 +128,10 @@ size_t ExpectedText(const Setting& setting, char* text, size_t bytes) {
       break;
     case Type::kFraction: written = std::snprintf(text, bytes, "a number above 0 and at most 1"); break;
     case Type::kWord: return WordsText(setting.allowed, text, bytes);
+    case Type::kWordOrPath:
+      written = static_cast<int>(WordsText(setting.allowed, text, bytes));
+      written += std::snprintf(text + written, bytes - static_cast<size_t>(written), ", or an absolute path");
+      break;
     case Type::kAbsolutePath: written = std::snprintf(text, bytes, "an absolute path"); break;
     case Type::kText: written = std::snprintf(text, bytes, "%s", *setting.allowed != '\0' ? setting.allowed : "a text"); break;
   }

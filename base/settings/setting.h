@@ -15,6 +15,7 @@ enum class Type : uint8_t {
   kFraction,      ///< a number above 0 and at most 1
   kWord,          ///< one of the words in `allowed`
   kAbsolutePath,  ///< a path that begins with a slash
+  kWordOrPath,    ///< one of the words in `allowed`, or a path that begins with a slash
   kText,          ///< any text; `allowed` says what it means
 };
 
@@ -39,14 +40,14 @@ struct Setting {
   Type type = Type::kText;
   Use use = Use::kUser;
   uint8_t scopes = 0;  ///< of Scope
-  /// The value in force where none is set: for a flag, a number, a fraction or a word a value of that type, or "" if
+  /// The value in force where none is set: for a flag, a number, a fraction, a word or a kWordOrPath a value of that type, or "" if
   /// there is no single one. For the other types it is only for people.
   const char* fallback = "";
   bool may_be_empty = false;  ///< kText: set to nothing is another value than not set
   int64_t least = 0;
   int64_t most = UINT32_MAX;
   const char* unit = "";     ///< of a number
-  const char* allowed = "";  ///< kWord: the words, separated by ", "; other types: what is allowed, for people
+  const char* allowed = "";  ///< kWord, kWordOrPath: the words, separated by ", "; other types: what is allowed, for people
   const char* meaning = "";  ///< one sentence
 
   constexpr bool IsVariable() const { return std::string_view(name).starts_with("CUPOLA_"); }

@@ -16,6 +16,9 @@ inline constexpr Setting kTable[] = {
     {.name = "CUPOLA_LOG", .type = Type::kWord, .scopes = kLibrary | kCommand, .fallback = "warn",
      .allowed = "off, critical, error, err, warn, warning, info, debug, trace",
      .meaning = "How much Cupola says on standard error; the library takes critical for off, and trace for debug."},
+    {.name = "CUPOLA_REPORT", .type = Type::kWordOrPath, .scopes = kLibrary, .fallback = "off", .allowed = "off, 1, text, json",
+     .meaning = "Whether a report of what Cupola did is written at exit: to standard error as text (1, text) or one line of "
+                "JSON, or as a line of JSON at the end of a file."},
     {.name = "CUPOLA_DRIVER", .scopes = kLibrary | kCommand, .fallback = "searched for", .allowed = "a path of a libcuda.so.1",
      .meaning = "The driver, real or simulated, that is used; nothing else is tried."},
     {.name = "CUPOLA_SOCKET", .type = Type::kAbsolutePath, .scopes = kLibrary | kCommand,

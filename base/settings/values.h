@@ -63,6 +63,7 @@ constexpr bool IsAllowed(const Setting& setting, std::string_view value) {
     case Type::kNumber: return ParseNumber(value, setting.least, setting.most).has_value();
     case Type::kWord: return IsWordOf(setting.allowed, value);
     case Type::kAbsolutePath: return value.front() == '/';
+    case Type::kWordOrPath: return value.front() == '/' || IsWordOf(setting.allowed, value);
     case Type::kFraction:  // only keys of the configuration, which TOML's parser reads
     case Type::kText: return true;
   }

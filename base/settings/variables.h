@@ -62,6 +62,16 @@ struct WordSetting {
       : name(row.name), fallback(row.fallback), words(row.allowed) {}
 };
 
+struct WordOrPathSetting {
+  const char* name;
+  const char* fallback;
+  const char* words;
+  consteval WordOrPathSetting(const char* row)  // NOLINT: as above
+      : WordOrPathSetting(RowOf(row, Type::kWordOrPath, Type::kWordOrPath)) {}
+  consteval explicit WordOrPathSetting(const Setting& row)
+      : name(row.name), fallback(row.fallback), words(row.allowed) {}
+};
+
 /// A variable whose text its reader judges itself: a path, or any text.
 struct TextSetting {
   const char* name;
@@ -103,6 +113,13 @@ inline bool Flag(FlagSetting setting) {
 inline std::string_view Word(WordSetting setting) {
   const char* const text = std::getenv(setting.name);
   return text != nullptr && IsWordOf(setting.words, text) ? text : setting.fallback;
+}
+
+/// One of the words that the row allows, or an absolute path.
+inline const char* WordOrPath(WordOrPathSetting setting) {
+  const char* const text = std::getenv(setting.name);
+  const bool is_allowed = text != nullptr && (*text == '/' || IsWordOf(setting.words, text));
+  return is_allowed ? text : setting.fallback;
 }
 
 /// Null where the variable is not set. It may be set to "".

@@ -9,6 +9,8 @@
 #include "intercept/preempt/waiting.h"
 #include "intercept/process/participation.h"
 #include "intercept/record/kernel_names.h"
+#include "intercept/record/launch_uses.h"
+#include "intercept/record/recorder.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
 
@@ -75,6 +77,7 @@ void OnKernelAttributeSet(const void* function, CUfunction_attribute attribute, 
 }
 
 void OnUnloading(const void* owner) noexcept {
+  if (IsReported()) ForgetHandlesOfUses();
   if (!LooksAtImages()) return;
   tasks::ForEachEngine([owner](tasks::TaskEngine& engine) { engine.ForgetImage(owner); });
   ForgetImage(owner);
@@ -83,6 +86,7 @@ void OnUnloading(const void* owner) noexcept {
 }
 
 void OnContextEnding(CUcontext context) noexcept {
+  if (IsReported()) ForgetHandlesOfUses();
   if (!LooksAtImages()) return;
   tasks::EndTasksOfContext(reinterpret_cast<uint64_t>(context));
   ForgetImagesOf(context, FindContext(context));

@@ -20,6 +20,7 @@
 #include "intercept/process/wrong_settings.h"
 #include "intercept/record/device_timing.h"
 #include "intercept/record/recorder.h"
+#include "intercept/record/report_output.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept {
@@ -42,6 +43,7 @@ void ForgetAfterFork() {
   preempt::ForgetPreemptionAfterFork();
   tasks::ForgetTasksAfterFork();
   batches::ForgetBatchesAfterFork();
+  ForgetReportAfterFork();
   ForgetRecordsAfterFork();  // last: from now on the next call starts the child
 }
 
@@ -51,6 +53,7 @@ void AtExit() {
   preempt::EndPreemptionAtExit();
   FlushTimingAtExit();
   SayRecordsAtExit();
+  WriteReportAtExit();
 }
 
 RecordingState StartAll() {
@@ -68,7 +71,9 @@ RecordingState StartAll() {
   batches::StartBatches();
   const bool is_watched = PreemptionOn() || TasksOn();
   if (is_watched) watched.fetch_or(kTakesPartBit);
-  return state == RecordingState::kOff && is_watched ? RecordingState::kOffButWatched : state;
+  if (state != RecordingState::kOff) return SayNoReport(), state;
+  if (StartReport()) return RecordingState::kReported;
+  return is_watched ? RecordingState::kOffButWatched : state;
 }
 
 void StartOnce() noexcept {

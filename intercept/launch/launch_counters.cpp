@@ -41,10 +41,10 @@ void SayLaunchCounts() noexcept {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.sliced_unasked),
                        " launches sliced for want of a preemptible variant"});
   }
-  for (size_t i = 0; i < static_cast<size_t>(PlainReason::kCount); ++i) {
+  for (size_t i = 0; i < kReasons; ++i) {
     if (launch_counters.plain[i].load() == 0) continue;
     Say(Level::kInfo,
-        {"preemption: ", number(launch_counters.plain[i]), " launches plain: ", kPlainReasonWords[i]});
+        {"preemption: ", number(launch_counters.plain[i]), " launches plain: ", kReasonTexts[i].words});
   }
 }
 

@@ -6,54 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/reasons.h"
 #include "intercept/process/count.h"
 
 namespace cupola::intercept {
-
-/// Why a launch went out as the program made it.
-enum class PlainReason : uint8_t {
-  kNoVariant,   ///< no bundle, or the kernel was refused, or its handle is not known
-  kShort,       ///< predicted to be shorter than what stopping it would gain
-  kInexact,     ///< the variant is not bit-exact and was not asked for
-  kConfigured,  ///< the configuration wants the original
-  kCapturing,   ///< the stream captures
-  kCooperative,
-  kAttribute,       ///< a launch attribute that a variant cannot carry: cluster, PDL, ...
-  kShape,           ///< grid or block that the variant cannot take
-  kShared,          ///< more shared memory than original or variant may have
-  kArguments,       ///< the arguments do not match the kernel's parameters
-  kResident,        ///< blocks may wait for one another and all are resident at once
-  kRingFull,        ///< no control slot came free
-  kScopeOpen,       ///< another thread is in a call that may wait
-  kTooManyStreams,  ///< more live streams than hardware queues
-  kNoContext,       ///< preemption could not be set up in the context
-  kRefused,         ///< the driver refused the variant's launch
-  kNobodyAsks,      ///< nobody may ask this process to yield: neither slices nor a variant pay
-  kTool,            ///< a tool is at work in the process
-  kHeld,            ///< the stream waits for a hold of the program; or some stream of the context
-                    ///< does, and the variant would have to be loaded first
-  kGreen,           ///< a green context: a resume would run on other SMs than those of the context
-  kCount
-};
-
-/// For the log, indexed by PlainReason.
-inline constexpr const char* kPlainReasonWords[static_cast<size_t>(PlainReason::kCount)] = {
-    "no variant",     "short",
-    "not bit-exact",  "configured",
-    "capturing",      "cooperative",
-    "attribute",      "shape",
-    "shared memory",  "arguments",
-    "all resident",   "ring full",
-    "waiting scope",  "too many streams",
-    "no context",     "refused",
-    "nobody may ask", "a tool is at work",
-    "held by the program", "green context"};
 
 struct LaunchCounters {
   std::atomic<uint64_t> preemptible{0};
   std::atomic<uint64_t> sliced{0};  ///< launches that went out in slices because a rule says so
   std::atomic<uint64_t> sliced_unasked{0};  ///< launches sliced for want of a preemptible variant
-  std::atomic<uint64_t> plain[static_cast<size_t>(PlainReason::kCount)] = {};
+  std::atomic<uint64_t> plain[kReasons] = {};  ///< launches that went out plain, by Reason
   std::atomic<uint64_t> preemptions{0};  ///< launches that yielded with blocks left
   std::atomic<uint64_t> resumes{0};
   std::atomic<uint64_t> stops{0};    ///< launches stopped because the whole GPU was asked for
@@ -69,8 +31,7 @@ struct LaunchCounters {
 
 extern LaunchCounters launch_counters;
 
-inline void CountPlain(PlainReason why) noexcept { Count(launch_counters.plain[static_cast<size_t>(why)]); }
-
+inline void CountPlain(Reason why) noexcept { Count(launch_counters.plain[static_cast<size_t>(why)]); }
 
 /// From exit(): logs what was counted (CUPOLA_LOG=info).
 void SayLaunchCounts() noexcept;

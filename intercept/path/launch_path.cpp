@@ -33,17 +33,17 @@ namespace {
 }
 
 // Keeps the form of a launch that has gone out preemptible, where further ones like it may go out so without being
-// looked at: if records are wanted, or launches are held back in batches or may become tasks, each one is looked at.
+// looked at: if records or a report are wanted, or launches are held back in batches or may become tasks, each one is looked at.
 [[gnu::noinline]] void RememberForm(const preempt::Attempt& attempt) {
   const bool may_be_task = TasksOn() && !tasks::NeverMakesTasks();
-  if (may_be_task || ActiveRing() != nullptr || batches::BatchesOn() || !preempt::MayBeRemembered(attempt)) return;
+  if (may_be_task || ActiveRing() != nullptr || IsReported() || batches::BatchesOn() || !preempt::MayBeRemembered(attempt)) return;
   PreemptibleForm form = preempt::FormOf(attempt);
   form.passes_tasks_by = TasksOn();
   RememberLaunch(attempt.launch, form);
 }
 
 // Makes the launch in another form than plain. False: it must go out plain.
-[[gnu::always_inline]] inline bool LaunchInForm(preempt::Attempt* attempt, CUresult* result, PlainReason* why) {
+[[gnu::always_inline]] inline bool LaunchInForm(preempt::Attempt* attempt, CUresult* result, Reason* why) {
   switch (preempt::ChooseForm(attempt, why)) {
     case preempt::Form::kPreemptible:
       if (!preempt::LaunchPreemptible(*attempt, result, why)) return false;
@@ -75,7 +75,7 @@ bool LaunchKnown(const Launch& launch, const ProgramCall& call, CUresult* result
   if (form.passes_tasks_by) ++this_thread.never_passed;
   SetLaunchedKernel(gpu.demand, launch.function);
   const sched::Wakes wakes = AnnounceDemand(context, form.stream, launch.stream, 0, runtime::kAllSms);
-  PlainReason why = PlainReason::kNoVariant;
+  Reason why = Reason::kNoVariant;
   if (!preempt::LaunchAgain(form, launch, result, &why)) {
     CountPlain(why);
     *result = LaunchPlain(context, launch, ResolveStream(launch.stream, launch.per_thread), call);
@@ -99,7 +99,8 @@ CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexc
   SetLaunchedKernel(gpu.demand, launch.function);
   const sched::Wakes wakes = AnnounceDemand(*context, stream.stream, launch.stream, expected_ns, sms);
   CUresult result = CUDA_SUCCESS;
-  PlainReason why = PlainReason::kNoVariant;
+  Reason& why = this_thread.plain_reason;  // kept for the report (path/report_launch.h)
+  why = Reason::kNoVariant;
   if (!LaunchInForm(&attempt, &result, &why)) {
     CountPlain(why);
     result = LaunchPlain(*context, launch, stream, call);

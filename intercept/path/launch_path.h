@@ -45,6 +45,10 @@ CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexc
 /// sets `*result` to what the driver returned. False: nothing was done.
 bool LaunchKnown(const Launch& launch, const ProgramCall& call, CUresult* result) noexcept;
 
+/// Makes the launch in place of MakeLaunch in a process that writes a report at its end, and counts in which way it went
+/// out, and why in no better one (path/report_launch.cpp). Each launch is looked at anew: none passes by, none is known.
+CUresult LaunchReported(const Launch& launch, const ProgramCall& call) noexcept;
+
 /// The program's own call as a ProgramCall, for as long as `call` lives.
 template <typename CallReal>
 [[gnu::always_inline]] inline ProgramCall AsProgramCall(const CallReal& call) noexcept {
@@ -70,7 +74,7 @@ template <typename CallReal>
   tasks::CountIfOwnStream(launch.stream, launch.per_thread);
   const bool passes_by = tasks::PassesBy();
   CUresult result;
-  if (!passes_by && tasks::TryTask(launch, &result)) return result;
+  if (!passes_by && tasks::TryTask(launch, &result) == Reason::kNone) return result;
   if (!batches::Offer(launch.function, launch.stream, launch, &result)) {
     result = batches::AfterPlain(launch, MakeKernel(launch, call));
   }
@@ -93,7 +97,10 @@ template <typename CallReal>
   if (MayBeKnown(launch) && LaunchKnown(launch, AsProgramCall(make_call), &known)) return known;
   RingWriter* const ring = ActiveRing();
   const auto call = [&] { return MakeLaunch(launch, make_call); };
-  if (ring == nullptr) return call();
+  if (ring == nullptr) {
+    if (IsReported()) [[unlikely]] return LaunchReported(launch, AsProgramCall(make_call));
+    return call();
+  }
   const bool captured = IsCapturing(launch.stream, launch.per_thread);
   const TimingMode timing = timing_mode.load(std::memory_order_relaxed);
   if (timing == TimingMode::kEvents && !captured) [[unlikely]] {

@@ -57,8 +57,8 @@ bool ShapeFits(Attempt* attempt) {
 
 // Whether anything is gained if the launch can be stopped. In the test mode kTurns each shape takes all forms by turns
 // instead, and this function sets the claim word (`batch`) of this turn; 0 = plain.
-bool IsWorthIt(Attempt* attempt, PlainReason* why) {
-  *why = PlainReason::kShort;
+bool IsWorthIt(Attempt* attempt, Reason* why) {
+  *why = Reason::kShort;
   Variant& variant = *attempt->variant;
   if (preemption_settings.mode == PreemptMode::kTurns) {
     attempt->batch = TakeTurn(variant, attempt->launch);
@@ -82,7 +82,7 @@ bool IsWorthIt(Attempt* attempt, PlainReason* why) {
         who == sched::HeldFor::kNobody && attempt->expected.ns <= kShortUnaskedNs;
     if (for_nobody || (who == sched::HeldFor::kEquals &&
                        attempt->expected.ns < preemption_settings.equals_threshold_ns)) {
-      *why = for_nobody ? PlainReason::kNobodyAsks : PlainReason::kShort;
+      *why = for_nobody ? Reason::kNobodyAsks : Reason::kShort;
       return false;
     }
   }
@@ -95,11 +95,11 @@ bool IsWorthIt(Attempt* attempt, PlainReason* why) {
 
 // The reason why a variant is not usable: the configuration wants another form, or the variant is not
 // bit-exact.
-PlainReason WhyUnusable(const Variant& variant) {
-  if (variant.is_ruled) return PlainReason::kConfigured;
+Reason WhyUnusable(const Variant& variant) {
+  if (variant.is_ruled) return Reason::kConfigured;
   const uint32_t flags = variant.entry->flags;
-  return (flags & (store::kNotBitExact | store::kSlicedNotBitExact)) != 0 ? PlainReason::kInexact
-                                                                          : PlainReason::kNoVariant;
+  return (flags & (store::kNotBitExact | store::kSlicedNotBitExact)) != 0 ? Reason::kInexact
+                                                                          : Reason::kNoVariant;
 }
 
 // Whether it is of use to slice a kernel that has no preemptible variant. If processes share a context (MPS), launch
@@ -109,27 +109,27 @@ bool MayBeSliced(const LaunchContext& context) {
 }
 
 // Whether the launch may go out in another form, as far as can be told without waiting for anything.
-bool IsCandidate(Attempt* attempt, PlainReason* why) {
+bool IsCandidate(Attempt* attempt, Reason* why) {
   const Launch& launch = attempt->launch;
-  *why = PlainReason::kTool;
+  *why = Reason::kTool;
   if (StandsAside()) return false;
-  *why = PlainReason::kNoVariant;
+  *why = Reason::kNoVariant;
   if (launch.function == nullptr || preemption_settings.mode == PreemptMode::kNever) return false;
   attempt->variant = FindVariant(launch.function);
   if (attempt->variant == nullptr) return false;
   SettleVariant(*attempt->variant, attempt->context);
   *why = WhyUnusable(*attempt->variant);
   if (!attempt->variant->usable) return false;
-  *why = PlainReason::kNobodyAsks;
+  *why = Reason::kNobodyAsks;
   if (attempt->variant->is_fallback && !MayBeSliced(attempt->context)) return false;
-  *why = PlainReason::kCooperative;
+  *why = Reason::kCooperative;
   if ((launch.flags & kFlagCooperative) != 0) return false;
-  *why = PlainReason::kAttribute;
+  *why = Reason::kAttribute;
   if (!KeepAttributes(attempt->launch, &attempt->attributes)) return false;
   if (!attempt->attributes.has_priority && WantsPriority(attempt->context)) {
     attempt->attributes.SetPriority(attempt->context.greatest_priority);
   }
-  *why = PlainReason::kShape;
+  *why = Reason::kShape;
   if (!ShapeFits(attempt) ||
       !KernelAllows(*attempt->variant, launch.block, launch.shared_bytes)) {
     return false;
@@ -138,15 +138,15 @@ bool IsCandidate(Attempt* attempt, PlainReason* why) {
   if ((attempt->variant->entry->flags & store::kOneDimensionalBlocks) != 0 && !one_dimensional) {
     return false;
   }
-  *why = PlainReason::kCapturing;
+  *why = Reason::kCapturing;
   if (IsCapturing(launch.stream, launch.per_thread)) return false;
-  *why = PlainReason::kHeld;
+  *why = Reason::kHeld;
   if (AnyIsHeld() && IsHeld(attempt->stream, launch.stream, launch.per_thread)) return false;  // plant: holds_unseen
-  *why = PlainReason::kGreen;
+  *why = Reason::kGreen;
   if (IsGreen(launch.stream, attempt->stream)) return false;
-  *why = PlainReason::kTooManyStreams;
+  *why = Reason::kTooManyStreams;
   if (!StreamsFitQueues()) return RecordTooManyStreams(), false;
-  *why = PlainReason::kNoContext;
+  *why = Reason::kNoContext;
   const LaunchContext::State state = attempt->context.state.load(std::memory_order_acquire);
   return attempt->context.gpu->has_agent.load() &&
          (state == LaunchContext::State::kReady || state == LaunchContext::State::kBoard);
@@ -155,7 +155,7 @@ bool IsCandidate(Attempt* attempt, PlainReason* why) {
 // Prepares the variant and the block shape in the context, and fills `prepared` and `workers` (UINT32_MAX: the block
 // shape is not prepared yet; 0: its launches go out plain). This may wait for the device, once for each kernel, context
 // and block shape; no launch of the context is guarded meanwhile.
-bool Prepare(Attempt* attempt, PlainReason* why) {
+bool Prepare(Attempt* attempt, Reason* why) {
   LaunchContext& context = attempt->context;
   const auto shared = attempt->launch.shared_bytes;
   if (context.state.load(std::memory_order_acquire) == LaunchContext::State::kReady) {
@@ -165,13 +165,13 @@ bool Prepare(Attempt* attempt, PlainReason* why) {
     }
   }
   if (attempt->prepared == nullptr || attempt->workers == UINT32_MAX) {
-    *why = PlainReason::kCapturing;
+    *why = Reason::kCapturing;
     if (open_captures.load() != 0) return false;
-    *why = PlainReason::kHeld;  // loading a variant would wait for the hold, in the driver
+    *why = Reason::kHeld;  // loading a variant would wait for the hold, in the driver
     if (IsHeldAnywhere(context.context)) return false;
     const WaitingScope scope(context);
     if (scope.is_kept()) return false;
-    *why = PlainReason::kNoContext;
+    *why = Reason::kNoContext;
     const ContextScope current(context.context);
     if (!current.is_made()) return false;
     MakeReady(&context);
@@ -186,9 +186,9 @@ bool Prepare(Attempt* attempt, PlainReason* why) {
       }
     }
   }
-  *why = PlainReason::kRefused;
+  *why = Reason::kRefused;
   if (attempt->prepared == nullptr || attempt->prepared->function == nullptr) return false;
-  *why = PlainReason::kShared;
+  *why = Reason::kShared;
   return attempt->workers != 0;
 }
 
@@ -342,7 +342,7 @@ enum class Outcome {
 // counts as outstanding already. `passage` is the number of that gate; `bound` is LaunchSlot::looked_at_bound: somebody
 // asks for the SMs below it, 0 = nobody asks.
 Outcome LaunchGuarded(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
-                      CUresult* result, PlainReason* why) {
+                      CUresult* result, Reason* why) {
   LaunchContext& context = *form.context;
   const MutexLock lock(context.launch_mutex);
   LaunchSlot* slot = nullptr;
@@ -350,7 +350,7 @@ Outcome LaunchGuarded(const PreemptibleForm& form, const Launch& launch, const K
   const bool is_gated = context.gpu->gates_guarded() && GateGuarded(context, launch);
   {
     const MutexLock slots_lock(context.slots_mutex);
-    *why = PlainReason::kNoContext;
+    *why = Reason::kNoContext;
     if (context.state.load() != LaunchContext::State::kReady) return Outcome::kPlain;
     slot = context.slots.Take(form.total_blocks);
     if (slot == nullptr) return Outcome::kRetry;
@@ -366,9 +366,9 @@ Outcome LaunchGuarded(const PreemptibleForm& form, const Launch& launch, const K
   }
   bool made = false;
   context.half_made.store(1);
-  *why = PlainReason::kArguments;
+  *why = Reason::kArguments;
   if (PackArguments(*form.variant, launch, context.ArgumentsOf(index))) {
-    *why = PlainReason::kRefused;
+    *why = Reason::kRefused;
     *result = LaunchOn(context, *slot, physical, launch.stream, launch.per_thread, attributes);
     made = *result == CUDA_SUCCESS;
   }
@@ -411,18 +411,18 @@ void LeaveUnguarded(LaunchContext& context) {
 }
 
 bool LaunchWithGuard(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
-                  CUresult* result, PlainReason* why) {
+                  CUresult* result, Reason* why) {
   LaunchContext& context = *form.context;
   if (context.queued.left() >= kMostQueued) [[unlikely]] KeepRoom(context);
   for (;;) {
-    *why = PlainReason::kScopeOpen;
+    *why = Reason::kScope;
     if (!EnterAsGuarded(context, form.epoch)) return false;
     const Outcome outcome = LaunchGuarded(form, launch, attributes, result, why);
     if (outcome == Outcome::kLaunched) break;
     if (outcome == Outcome::kPlainAndUncounted) return false;
     LeaveUnguarded(context);
     if (outcome == Outcome::kPlain) return false;
-    *why = PlainReason::kRingFull;
+    *why = Reason::kRingFull;
     if (!WaitForFreeSlot(context)) return false;
   }
   launch_counters.preemptible.fetch_add(1, std::memory_order_relaxed);
@@ -442,13 +442,13 @@ uint64_t ExpectForDemand(Attempt* attempt) noexcept {
   return attempt->expected.is_known ? attempt->expected.ns : 0;
 }
 
-Form ChooseForm(Attempt* attempt, PlainReason* why) noexcept {
+Form ChooseForm(Attempt* attempt, Reason* why) noexcept {
   if (!IsCandidate(attempt, why) || !Prepare(attempt, why)) return Form::kPlain;
   const Variant& variant = *attempt->variant;
-  *why = PlainReason::kResident;
+  *why = Reason::kResident;
   const bool may_wait = (variant.entry->flags & store::kMayWaitOnBlocks) != 0;
   if (may_wait && MayBeBarrier(*attempt)) return Form::kPlain;
-  *why = PlainReason::kShort;  // also for a launch of no more blocks than one slice
+  *why = Reason::kShort;  // also for a launch of no more blocks than one slice
   // If the launch begins a demand, ExpectForDemand has made the prediction already.
   if (!attempt->expected.is_known) attempt->expected = Predict(variant, attempt->launch, attempt->total_blocks);
   if (variant.is_fallback && attempt->total_blocks <= BlocksOfSlice(*attempt)) return Form::kPlain;
@@ -459,7 +459,7 @@ Form ChooseForm(Attempt* attempt, PlainReason* why) noexcept {
   return Form::kPreemptible;
 }
 
-bool LaunchPreemptible(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept {
+bool LaunchPreemptible(const Attempt& attempt, CUresult* result, Reason* why) noexcept {
   const PreemptibleForm form = FormOf(attempt);
   if (!LaunchWithGuard(form, attempt.launch, attempt.attributes, result, why)) return false;
   const models::PlanKernel* const known = attempt.variant->plan_kernel;
@@ -467,7 +467,7 @@ bool LaunchPreemptible(const Attempt& attempt, CUresult* result, PlainReason* wh
   return true;
 }
 
-bool LaunchAgain(const PreemptibleForm& form, const Launch& launch, CUresult* result, PlainReason* why) noexcept {
+bool LaunchAgain(const PreemptibleForm& form, const Launch& launch, CUresult* result, Reason* why) noexcept {
   return LaunchWithGuard(form, launch, KeptAttributes{}, result, why);
 }
 

@@ -25,11 +25,11 @@ enum class Form : uint8_t { kPreemptible, kSliced, kPlain };
 
 /// Chooses the form that is worth most for this launch. If that is kPlain, `*why` is the reason. The first launch of a
 /// kernel in a context with a block shape prepares the variant, and may wait for the device.
-Form ChooseForm(Attempt* attempt, PlainReason* why) noexcept;
+Form ChooseForm(Attempt* attempt, Reason* why) noexcept;
 
 /// Launches the preemptible variant with a guard behind it. False: nothing was launched, the launch must go out plain,
 /// and `*why` is the reason. May wait for room in the stream, and for a free control slot.
-bool LaunchPreemptible(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept;
+bool LaunchPreemptible(const Attempt& attempt, CUresult* result, Reason* why) noexcept;
 
 /// Whether further launches like this one, which has gone out preemptible, may go out in the same form without being
 /// looked at (launch/known_launch.h).
@@ -38,7 +38,7 @@ bool MayBeRemembered(const Attempt& attempt) noexcept;
 PreemptibleForm FormOf(const Attempt& attempt) noexcept;
 
 /// LaunchPreemptible for a launch that is known to go out in that form.
-bool LaunchAgain(const PreemptibleForm& form, const Launch& launch, CUresult* result, PlainReason* why) noexcept;
+bool LaunchAgain(const PreemptibleForm& form, const Launch& launch, CUresult* result, Reason* why) noexcept;
 
 /// The expected time, in nanoseconds, of the launch that begins a demand; the arbiter weighs it against others of the
 /// same priority. 0: not known, or not needed, because demand has begun already or nobody may ask this process to

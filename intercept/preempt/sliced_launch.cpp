@@ -41,11 +41,11 @@ uint32_t BlocksOfSlice(const Attempt& attempt) noexcept {
   return static_cast<uint32_t>(std::min<uint64_t>(wanted, attempt.total_blocks));
 }
 
-bool LaunchSliced(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept {
+bool LaunchSliced(const Attempt& attempt, CUresult* result, Reason* why) noexcept {
   LaunchContext& context = attempt.context;
   const store::KernelEntry& entry = *attempt.variant->entry;
   alignas(16) std::byte arguments[kArgumentBytes];
-  *why = PlainReason::kArguments;
+  *why = Reason::kArguments;
   if (!PackArguments(*attempt.variant, attempt.launch, arguments)) return false;
   const Launch& launch = attempt.launch;
   runtime::SliceParams params{{launch.grid[0], launch.grid[1], launch.grid[2]}, 0};
@@ -58,7 +58,7 @@ bool LaunchSliced(const Attempt& attempt, CUresult* result, PlainReason* why) no
                       .arguments = arguments,
                       .bytes = entry.launch_offset + sizeof(params)};
   const uint32_t most = BlocksOfSlice(attempt);
-  *why = PlainReason::kRefused;
+  *why = Reason::kRefused;
   MarkPlainLaunch(context.gpu->demand);
   while (params.first_block < attempt.total_blocks) {
     GateStream(context, launch, attempt.stream, GateWhen::kAlways);

@@ -20,6 +20,6 @@ uint32_t BlocksOfSlice(const Attempt& attempt) noexcept;
 
 /// Makes the launch in slices. False: nothing was launched, it must go out plain, and `*why` is the
 /// reason. May wait for room in the stream.
-bool LaunchSliced(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept;
+bool LaunchSliced(const Attempt& attempt, CUresult* result, Reason* why) noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -37,6 +37,7 @@ pthread_mutex_t make_mutex = PTHREAD_MUTEX_INITIALIZER;
 // Held while pairs are harvested and while a pool's state changes, but not during the pauses between.
 pthread_mutex_t harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> agent_started{false};
+LengthSink length_sink = nullptr;  // set once, before the first launch
 
 // The pool of the context, which need not be alive: while the context may be about to end it gets no other one. Null:
 // it has none. The newest counts, since older ones of the same handle belong to contexts that have ended.
@@ -86,7 +87,7 @@ EventPool* MakePool(uint64_t context, bool is_green) {
   if (is_green && reinterpret_cast<uint64_t>(CurrentContext()) != context) return nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   ExchangeCaptureMode(&mode);
-  EventPool* pool = EventPool::Make(context, is_green);
+  EventPool* pool = EventPool::Make(context, is_green, length_sink);
   ExchangeCaptureMode(&mode);
   if (pool == nullptr) {
     static std::atomic_flag said;
@@ -180,6 +181,13 @@ void StartTiming() noexcept {
   timing_mode.store(TimingMode::kEvents);
 }
 
+bool StartTimingFor(LengthSink sink) noexcept {
+  if (ProfilerInTheWay() != nullptr) return false;
+  length_sink = sink;
+  timing_mode.store(TimingMode::kEvents);
+  return true;
+}
+
 TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept {
   if (open_captures.load() != 0) return {};
   EventPool* pool = FindPool(context);
@@ -238,6 +246,7 @@ void FlushTimingAtExit() noexcept {
 
 void ResetTimingAfterFork() noexcept {
   timing_mode.store(TimingMode::kNone);
+  length_sink = nullptr;
   make_mutex = PTHREAD_MUTEX_INITIALIZER;
   harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
   pool_count.store(0);

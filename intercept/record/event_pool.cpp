@@ -41,7 +41,7 @@ CUresult Elapsed(float* ms, CUevent start, CUevent end) {
 
 }  // namespace
 
-EventPool* EventPool::Make(uint64_t context, bool is_green) noexcept {
+EventPool* EventPool::Make(uint64_t context, bool is_green, LengthSink sink) noexcept {
   const ContextScope current(reinterpret_cast<CUcontext>(context));
   if (!current.is_made()) return nullptr;
   void* memory = mmap(nullptr, sizeof(EventPool), PROT_READ | PROT_WRITE,
@@ -50,11 +50,13 @@ EventPool* EventPool::Make(uint64_t context, bool is_green) noexcept {
   auto* pool = new (memory) EventPool;
   pool->context_ = context;
   pool->is_green_ = is_green;
+  pool->sink_ = sink;
   const auto create = Real<PFN_cuEventCreate_v2000>(Call::k_cuEventCreate);
   const auto create_stream = Real<PFN_cuStreamCreate_v2000>(Call::k_cuStreamCreate);
-  if (create_stream(&pool->base_stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
-      create(&pool->base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
-      create(&pool->next_base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
+  // A sink takes lengths only, so there is no base, and no stream of Cupola's that could take a hardware queue.
+  if (sink == nullptr && (create_stream(&pool->base_stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+                          create(&pool->base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+                          create(&pool->next_base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS)) {
     return Drop(pool);
   }
   for (uint32_t i = 0; i < kPairs; ++i) {
@@ -164,12 +166,26 @@ bool EventPool::HasSubmitted() const noexcept {
   return false;
 }
 
+// Hands on the times of a submitted launch, or, if it has not ended, that there are none.
+void EventPool::Deliver(const EventPair& pair, bool has_ended) noexcept {
+  if (sink_ != nullptr) {
+    float length_ms = 0;
+    if (!has_ended || Elapsed(&length_ms, pair.start, pair.end) != CUDA_SUCCESS) return;
+    return sink_(pair.ticket, static_cast<uint64_t>(static_cast<double>(length_ms) * 1e6));
+  }
+  LaunchRecord times{};
+  times.kind = RecordKind::kDeviceTimes;
+  times.launch_ticket = pair.ticket;
+  if (has_ended && base_ns_ != 0) FillTimes(pair, &times);
+  uint64_t ticket;
+  PublishRecord(*ActiveRing(), times, &ticket);  // ring full: the launch stays untimed
+}
+
 uint32_t EventPool::Harvest(bool give_up) noexcept {
-  RingWriter* const ring = ActiveRing();
-  if (ring == nullptr || !HasSubmitted()) return 0;
+  if ((sink_ == nullptr && ActiveRing() == nullptr) || !HasSubmitted()) return 0;
   const ContextScope current(is_alive() ? reinterpret_cast<CUcontext>(context_) : nullptr);
   uint32_t left = 0;
-  bool is_base_due = MonotonicNs() - base_ns_ >= kBaseLifeNs;
+  bool is_base_due = sink_ == nullptr && MonotonicNs() - base_ns_ >= kBaseLifeNs;
   for (uint32_t word = 0; word < kPairs / 64; ++word) {
     uint64_t bits = submitted_[word].load(std::memory_order_acquire);
     for (; bits != 0; bits &= bits - 1) {
@@ -184,16 +200,11 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
         SetBase();
         is_base_due = false;
       }
-      if (state == CUDA_SUCCESS && base_ns_ == 0 && !give_up) {  // SetBase failed; tried again later
+      if (state == CUDA_SUCCESS && sink_ == nullptr && base_ns_ == 0 && !give_up) {  // SetBase failed; tried again later
         ++left;
         continue;
       }
-      LaunchRecord times{};
-      times.kind = RecordKind::kDeviceTimes;
-      times.launch_ticket = pair.ticket;
-      if (state == CUDA_SUCCESS && base_ns_ != 0) FillTimes(pair, &times);
-      uint64_t ticket;
-      PublishRecord(*ring, times, &ticket);  // ring full: the launch stays untimed
+      Deliver(pair, state == CUDA_SUCCESS);
       submitted_[word].fetch_and(~(bits & -bits), std::memory_order_relaxed);
       // The device may have yet to reach the events of a pair that was given up. Where they are recorded again, only
       // the new records count [CUDA Driver API, cuEventRecord].

@@ -19,13 +19,16 @@ struct EventPair {
   uint64_t ticket;  ///< ticket of the launch's record in the ring; valid once submitted
 };
 
+/// Takes the length of a launch, in nanoseconds of device time, in place of the ring. `ticket` is that of Submit.
+using LengthSink = void (*)(uint64_t ticket, uint64_t ns) noexcept;
+
 class EventPool {
  public:
   static constexpr uint32_t kPairs = 1024;
 
-  /// Makes the pool of `context`, whichever is current: about 2,000 events and a non-blocking stream.
-  /// Null when the driver refuses; then nothing is left of it. Does not wait for the device.
-  static EventPool* Make(uint64_t context, bool is_green) noexcept;
+  /// Makes the pool of `context`, whichever is current: about 2,000 events, and, unless there is a `sink`, a non-blocking
+  /// stream. Null when the driver refuses; then nothing is left of it. Does not wait for the device.
+  static EventPool* Make(uint64_t context, bool is_green, LengthSink sink = nullptr) noexcept;
 
   uint64_t context() const noexcept { return context_; }
   /// It is the pool of a green context. Only threads on which the program makes that context current may harvest it.
@@ -67,6 +70,7 @@ class EventPool {
   /// Maps the device's clock to the host's anew, if the device reaches an event within 100 ms.
   void SetBase() noexcept;
   bool HasSubmitted() const noexcept;
+  void Deliver(const EventPair& pair, bool has_ended) noexcept;
   bool FillTimes(const EventPair& pair, LaunchRecord* times) noexcept;
   uint32_t IndexOf(const EventPair* pair) const noexcept {
     return static_cast<uint32_t>(pair - pairs_);
@@ -74,6 +78,7 @@ class EventPool {
 
   uint64_t context_ = 0;
   bool is_green_ = false;
+  LengthSink sink_ = nullptr;  ///< null: times are published in the ring
   enum class State : uint8_t { kAlive, kPaused, kEnded };
   std::atomic<State> state_{State::kAlive};
   CUstream base_stream_ = nullptr;

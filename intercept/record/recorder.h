@@ -18,6 +18,7 @@ enum class RecordingState : uint8_t {
   kOn = 1,
   kOff = 2,
   kOffButWatched = 3,  ///< not recorded, but preemption or tasks look at each launch
+  kReported = 4,       ///< not recorded, but counted for a report (record/launch_uses.h); preemption or tasks may look too
 };
 extern std::atomic<RecordingState> recording_state __asm__("cupola_recording_state")
     __attribute__((visibility("hidden")));
@@ -53,8 +54,13 @@ inline bool NothingRecorded() noexcept {
 /// True when a hook of a call other than a launch has something to do: it is the outermost hook on this
 /// thread, and launches are recorded or watched.
 inline bool Watching() noexcept {
-  return !InsideHook() && (ActiveRing() != nullptr || recording_state.load(std::memory_order_relaxed) ==
+  return !InsideHook() && (ActiveRing() != nullptr || recording_state.load(std::memory_order_relaxed) >=
                                                           RecordingState::kOffButWatched);
+}
+
+/// Whether launches are counted for a report. One load.
+inline bool IsReported() noexcept {
+  return recording_state.load(std::memory_order_relaxed) == RecordingState::kReported;
 }
 
 /// Puts a finished record into the ring; `ticket` gets its number. False when the ring is full: the record is

@@ -36,7 +36,7 @@ using runtime::TaskHeader;
 using runtime::TaskWords;
 
 constexpr uint32_t kWordsBefore = (sizeof(TaskHeader) + sizeof(TaskGrid)) / sizeof(uint32_t);
-constexpr NoTask kIsTask = NoTask::kCount;
+constexpr Reason kIsTask = Reason::kNone;
 
 // Held while a kernel is loaded for tasks, for the whole of the driver's call.
 pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -72,19 +72,19 @@ void EndRow() {
 }
 
 // Counts a launch and judges whether so many followed each other so closely that tasks pay.
-NoTask JudgeTimes() {
+Reason JudgeTimes() {
   const uint64_t now = NowNs();
   const uint64_t last = row.last_ns.exchange(now, std::memory_order_relaxed);
-  if (now < row.quiet_until_ns.load(std::memory_order_relaxed)) return NoTask::kMixed;
+  if (now < row.quiet_until_ns.load(std::memory_order_relaxed)) return Reason::kMixed;
   if (now - last > task_settings.row_ns && task_settings.after_launches != 0) {
     row.length.store(0, std::memory_order_relaxed);
   }
   const uint32_t length = row.length.fetch_add(1, std::memory_order_relaxed);
-  if (length < task_settings.after_launches) return NoTask::kFew;
+  if (length < task_settings.after_launches) return Reason::kFew;
   const bool is_ripe =
       task_settings.ripe_launches == 0 || AnyEngineIsReady() ||
       (row.ripe.fetch_add(1, std::memory_order_relaxed) >= task_settings.ripe_launches && !is_batch_measured.load(std::memory_order_relaxed));
-  return is_ripe ? kIsTask : NoTask::kFew;
+  return is_ripe ? kIsTask : Reason::kFew;
 }
 
 // Whether tasks pay. When a pause without tasks ends, each stream may have been given driver work
@@ -107,9 +107,9 @@ void LookWhetherIdle() {
 
 // As JudgeTimes, but a launch is also in a row while a MasterKernel runs; PutIn looks later of
 // which context that one is.
-NoTask JudgeRow() {
+Reason JudgeRow() {
   if (!TasksPay()) [[unlikely]]
-    return NoTask::kLong;
+    return Reason::kLong;
   return AnyEngineRuns() ? kIsTask : JudgeTimes();
 }
 
@@ -125,8 +125,8 @@ uint64_t PlannedNs(const Launch& launch, Variant& variant) {
   return PredictByPlan(variant, launch, launch.params, launch.extra);
 }
 
-NoTask JudgeShape(const Launch& launch, Variant* variant) {
-  if (variant == nullptr || (variant->entry->flags & store::kTask) == 0) return NoTask::kNoBody;
+Reason JudgeShape(const Launch& launch, Variant* variant) {
+  if (variant == nullptr || (variant->entry->flags & store::kTask) == 0) return Reason::kNoBody;
   const store::KernelEntry& entry = *variant->entry;
   const uint64_t threads = uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
   const uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
@@ -138,18 +138,18 @@ NoTask JudgeShape(const Launch& launch, Variant* variant) {
           runtime::kArenaUnits * runtime::kTaskUnitBytes ||
       (entry.max_threads != 0 && threads > entry.max_threads) ||
       !KernelAllows(*variant, launch.block, launch.shared_bytes)) {
-    return NoTask::kWide;
+    return Reason::kWide;
   }
   const bool is_row = launch.block[1] == 1 && launch.block[2] == 1;
-  if ((entry.flags & store::kOneDimensionalBlocks) != 0 && !is_row) return NoTask::kWide;
+  if ((entry.flags & store::kOneDimensionalBlocks) != 0 && !is_row) return Reason::kWide;
   if ((entry.flags & store::kTaskNotBitExact) != 0 && !task_settings.allow_inexact) {
-    return NoTask::kInexact;
+    return Reason::kInexact;
   }
   const bool has_attributes = launch.attribute_count != 0;
-  if (has_attributes || (launch.flags & kFlagCooperative) != 0) return NoTask::kAttribute;
+  if (has_attributes || (launch.flags & kFlagCooperative) != 0) return Reason::kAttribute;
   // A kernel that would take too long, with as many streams as there are, need not be tried.
   const uint64_t ns = PlannedNs(launch, *variant);
-  if (ns != 0 && ns > worth.LimitNs(StreamsSoFar(), blocks != 1)) return NoTask::kLong;
+  if (ns != 0 && ns > worth.LimitNs(StreamsSoFar(), blocks != 1)) return Reason::kLong;
   return kIsTask;
 }
 
@@ -247,63 +247,63 @@ bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program)
 }
 
 // Whether the engine of the stream's context, or null, can take the launch; sets it up if needed.
-NoTask JudgeEngine(TaskEngine* engine, const Variant& variant) {
-  if (engine == nullptr) return NoTask::kNoEngine;
+Reason JudgeEngine(TaskEngine* engine, const Variant& variant) {
+  if (engine == nullptr) return Reason::kNoEngine;
   if (engine->state() == TaskEngine::State::kNone) {
-    if (CurrentContext() != engine->context()) return NoTask::kElsewhere;
+    if (CurrentContext() != engine->context()) return Reason::kElsewhere;
     engine->Open(variant.image);
-    if (engine->state() == TaskEngine::State::kNone) return NoTask::kBusy;
+    if (engine->state() == TaskEngine::State::kNone) return Reason::kBusy;
   }
-  if (!engine->IsReady()) return NoTask::kNoEngine;
+  if (!engine->IsReady()) return Reason::kNoEngine;
   if (!engine->Serves(variant.image) && !turns[engine->index()].IsTime(*engine)) {
-    return NoTask::kElsewhere;
+    return Reason::kElsewhere;
   }
   return kIsTask;
 }
 
 // Puts a launch in whose shape and row allow it. Checks the rest: captures, scopes, the engine, and
 // that no driver work of the stream is outstanding.
-NoTask PutIn(const Launch& launch, Variant& variant) {
-  if (open_captures.load(std::memory_order_relaxed) != 0) return NoTask::kCapturing;
+Reason PutIn(const Launch& launch, Variant& variant) {
+  if (open_captures.load(std::memory_order_relaxed) != 0) return Reason::kCapturing;
   resident.batches.end_row();  // launches before this one that are held back go to the driver first
   const StreamKey key = ResolveStream(launch.stream, launch.per_thread);
-  if (IsGreen(launch.stream, key)) return NoTask::kGreen;
-  if (IsAskedToYield(key)) return NoTask::kAsked;
+  if (IsGreen(launch.stream, key)) return Reason::kGreen;
+  if (IsAskedToYield(key)) return Reason::kAsked;
   if (!StreamsFitTasks()) {
     RecordTooManyStreams();
-    return NoTask::kStreams;
+    return Reason::kTooManyStreams;
   }
   TaskEngine* engine = EngineOf(key.context);
   if (engine == nullptr || !engine->IsRunning()) {
     // The MasterKernel that runs, if any, is of another context.
-    if (const NoTask why = AnyEngineRuns() ? JudgeTimes() : kIsTask; why != kIsTask) return why;
+    if (const Reason why = AnyEngineRuns() ? JudgeTimes() : kIsTask; why != kIsTask) return why;
     if (engine == nullptr) engine = EngineFor(key.context);
   }
-  if (const NoTask why = JudgeEngine(engine, variant); why != kIsTask) return why;
-  if (!IsLoadedIn(*engine, variant, launch.function)) return NoTask::kElsewhere;
-  if (scopes.load(std::memory_order_acquire) != 0) return NoTask::kScope;
+  if (const Reason why = JudgeEngine(engine, variant); why != kIsTask) return why;
+  if (!IsLoadedIn(*engine, variant, launch.function)) return Reason::kElsewhere;
+  if (scopes.load(std::memory_order_acquire) != 0) return Reason::kScope;
   StreamTasks* const stream = FindStream(*engine, launch.stream, key);
-  if (stream == nullptr) return NoTask::kStream;
+  if (stream == nullptr) return Reason::kStream;
   PrefetchFor(*stream, *engine);
   if (!engine->Serves(variant.image)) Turn(*engine, variant.image);
   const StreamLock lock(*stream);
-  if (open_captures.load() != 0) return NoTask::kCapturing;
-  if (scopes.load() != 0) return NoTask::kScope;
-  if (!engine->IsReady()) return NoTask::kNoEngine;
-  if (!engine->Serves(variant.image)) return NoTask::kElsewhere;
-  if (!MayBeTask(*stream, *engine)) return NoTask::kTrial;
-  if (!IsClean(*stream)) return NoTask::kDriverWork;
+  if (open_captures.load() != 0) return Reason::kCapturing;
+  if (scopes.load() != 0) return Reason::kScope;
+  if (!engine->IsReady()) return Reason::kNoEngine;
+  if (!engine->Serves(variant.image)) return Reason::kElsewhere;
+  if (!MayBeTask(*stream, *engine)) return Reason::kTrial;
+  if (!IsClean(*stream)) return Reason::kDriverWork;
   TaskWords words;
   FillHead(launch, *variant.entry, &words);
   uint32_t* const parameters = words.words + kWordsBefore;
   const store::KernelEntry& entry = *variant.entry;
   if (!CopyArguments(launch.params, launch.extra, variant.parameters, entry.parameters,
                               entry.parameter_bytes, parameters)) {
-    return NoTask::kArguments;
+    return Reason::kArguments;
   }
   stream->spreads.store(words.header.blocks != 1, std::memory_order_relaxed);
   const TaskDemand demand(key, launch.stream, launch.function);
-  if (!PutInto(*stream, &words)) return NoTask::kNoEngine;
+  if (!PutInto(*stream, &words)) return Reason::kNoEngine;
   turns[engine->index()].CountTask();
   return kIsTask;
 }
@@ -311,7 +311,7 @@ NoTask PutIn(const Launch& launch, Variant& variant) {
 }  // namespace
 
 void CountPassedBy() noexcept {
-  task_counters.plain[static_cast<size_t>(NoTask::kLong)].fetch_add(
+  task_counters.plain[static_cast<size_t>(Reason::kLong)].fetch_add(
       std::exchange(this_thread.passed_by, 0), std::memory_order_relaxed);
   task_counters.plain[this_thread.never_why].fetch_add(std::exchange(this_thread.never_passed, 0),
                                                   std::memory_order_relaxed);
@@ -326,25 +326,25 @@ bool LookWhilePassing() noexcept {
 
 bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
 
-bool TryTask(const Launch& launch, CUresult* result) noexcept {
+Reason TryTask(const Launch& launch, CUresult* result) noexcept {
   if ((this_thread.passed_by | this_thread.never_passed) != 0) CountPassedBy();
   Variant* const variant = FindVariant(launch.function);
-  NoTask why = JudgeShape(launch, variant);
+  Reason why = JudgeShape(launch, variant);
   const bool is_narrow = why == kIsTask;
   this_thread.never_in_row = is_narrow ? 0 : this_thread.never_in_row + 1;
-  this_thread.never_why = static_cast<uint8_t>(is_narrow ? NoTask::kNoBody : why);
+  this_thread.never_why = static_cast<uint8_t>(is_narrow ? Reason::kNoBody : why);
   if (is_narrow) why = JudgeRow();
   if (why == kIsTask) why = PutIn(launch, *variant);
   if (why == kIsTask) [[likely]] {
     task_counters.tasks.fetch_add(1, std::memory_order_release);
     *result = CUDA_SUCCESS;
-    return true;
+    return kIsTask;
   }
   Count(task_counters.plain[static_cast<size_t>(why)]);
   if (!is_narrow) EndRow();
-  if (why == NoTask::kLong) LookWhetherIdle();
+  if (why == Reason::kLong) LookWhetherIdle();
   BeforePlainLaunch(launch.function, launch.stream, launch.per_thread);
-  return false;
+  return why;
 }
 
 }  // namespace cupola::intercept::tasks

@@ -53,11 +53,11 @@ inline bool NeverMakesTasks() noexcept {
   return ++this_thread.passed_by % kPassesALook != 0 || LookWhilePassing();
 }
 
-/// Puts the launch into the TaskTable and sets `*result` to what the program is to be told. False:
-/// the launch is to be a plain one; the stream has been made to wait for its tasks, and the reason
-/// is counted. Any thread. Once kernel, stream and engine are known it makes no allocation or
-/// system call and takes no lock but the stream's.
-bool TryTask(const Launch& launch, CUresult* result) noexcept;
+/// Puts the launch into the TaskTable, sets `*result` to what the program is to be told, and returns
+/// Reason::kNone. Else the launch is to be a plain one: the stream has been made to wait for its
+/// tasks, and the reason, which is returned, is counted. Any thread. Once kernel, stream and engine
+/// are known it makes no allocation or system call and takes no lock but the stream's.
+Reason TryTask(const Launch& launch, CUresult* result) noexcept;
 
 /// Adds this thread's launches that passed by to the count of plain launches. A thread that ends
 /// without this leaves up to kPassesALook - 1 of them uncounted.

@@ -116,9 +116,9 @@ void EndTasksAtExit() noexcept {
   if (task_counters.stuck.load() != 0) {
     Say(Level::kInfo, {"tasks: ", number(task_counters.stuck), " waits ended though none went on"});
   }
-  for (size_t i = 0; i < static_cast<size_t>(NoTask::kCount); ++i) {
+  for (size_t i = 0; i < kReasons; ++i) {
     if (task_counters.plain[i].load() == 0) continue;
-    Say(Level::kInfo, {"tasks: ", number(task_counters.plain[i]), " launches plain: ", kNoTaskWords[i]});
+    Say(Level::kInfo, {"tasks: ", number(task_counters.plain[i]), " launches plain: ", kReasonTexts[i].words});
   }
 }
 

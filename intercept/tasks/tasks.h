@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/reasons.h"
 #include "base/settings/variables.h"
 #include "intercept/process/count.h"
 #include "intercept/process/participation.h"
@@ -43,54 +44,6 @@ struct TaskSettings {
 };
 extern TaskSettings task_settings;
 
-/// Why a launch was a plain launch.
-enum class NoTask : uint8_t {
-  kNoBody,      ///< no bundle, or the kernel cannot be a task
-  kWide,        ///< more threads or shared memory than a task may have
-  kInexact,     ///< the body is not bit-exact, and CUPOLA_INEXACT is not set
-  kAttribute,   ///< a cooperative launch, or one with a launch attribute
-  kArguments,   ///< the arguments do not match the kernel's parameters
-  kCapturing,   ///< a capture is open
-  kFew,         ///< too few narrow launches in a row yet
-  kStream,      ///< into a default stream, while the program has other streams
-  kDriverWork,  ///< driver work of the stream is not over
-  kScope,       ///< another thread is in a call that waits for the device
-  kElsewhere,   ///< of another module or context than the MasterKernel serves now, or of a kernel
-                ///< that cannot be loaded in that context now
-  kNoEngine,    ///< the MasterKernel could not be set up, or failed
-  kBusy,        ///< the MasterKernel is not loaded yet: the context's earlier work does not end
-  kMixed,       ///< launches that cannot be tasks came between narrow ones so often that tasks do
-                ///< not pay
-  kAsked,       ///< the process is asked to leave the GPU
-  kTrial,       ///< during a trial, the stream has as many tasks as it may have (task_trial.h)
-  kLong,        ///< tasks take so long that they do not pay
-  kGreen,       ///< of a green context, and so bound to that context's SMs
-  kStreams,     ///< more live streams than hardware queues
-  kCount
-};
-
-/// The reasons in words, for the log; indexed by NoTask.
-inline constexpr const char* kNoTaskWords[static_cast<size_t>(NoTask::kCount)] = {
-    "no body",
-    "not narrow",
-    "not bit-exact",
-    "attribute",
-    "arguments",
-    "capturing",
-    "few in a row",
-    "default stream beside others",
-    "other work in the stream",
-    "waiting scope",
-    "another module",
-    "no MasterKernel",
-    "busy before the first task",
-    "mixed with wide ones",
-    "asked to yield",
-    "on trial",
-    "long",
-    "green context",
-    "more streams than hardware queues"};
-
 /// Counts since the process's start, said in the log at exit.
 struct alignas(64) TaskCounters {
   std::atomic<uint64_t> tasks{0};   ///< launches that became tasks
@@ -106,8 +59,8 @@ struct alignas(64) TaskCounters {
   std::atomic<uint64_t> stuck{0};    ///< waits that gave up because no task made progress
   std::atomic<uint64_t> waits{0};    ///< waits of host threads for tasks, before or in a call
   std::atomic<uint64_t> queries{0};  ///< queries to the driver whether a stream's work is over
-  /// Launches that did not become tasks, narrow or not, by reason.
-  std::atomic<uint64_t> plain[static_cast<size_t>(NoTask::kCount)] = {};
+  /// Launches that did not become tasks, narrow or not, by Reason.
+  std::atomic<uint64_t> plain[kReasons] = {};
 };
 extern TaskCounters task_counters;
 

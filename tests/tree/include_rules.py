@@ -15,7 +15,8 @@ LAYERS = (("process",), ("facts",), ("record",), ("images",), ("launch",), ("pre
 
 
 def intercept_rules():
-    outside = ["base", "sched", "sched/board", "models", "profiles", "device/runtime", "device/compiler/store"]
+    outside = ["base", "sched", "sched/board", "models", "profiles", "profiles/report", "device/runtime",
+               "device/compiler/store"]
     rules, below = {}, []
     for layer in LAYERS:
         for name in layer:
@@ -33,6 +34,7 @@ INTERCEPT = intercept_rules()
 RULES = {
     "base": [],
     "profiles": ["base"],
+    "profiles/report": ["base", "profiles"],
     "models": ["base", "profiles"],
     "models/train": ["base", "profiles", "models"],
     "sched": ["base", "models", "profiles"],
