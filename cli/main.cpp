@@ -28,6 +28,7 @@
 #include "cli/train_command.h"
 #include "cli/tune_command.h"
 #include "cli/top_command.h"
+#include "cli/why_command.h"
 
 namespace {
 
@@ -37,6 +38,7 @@ constexpr char kFooter[] =
     "  cupola run --trace out.json -- ./app    the same, and write a trace for ui.perfetto.dev\n"
     "  cupola report out.json                  a page of that trace, for a browser\n"
     "  cupola run --device sim -- ./app        the same, without a GPU\n"
+    "  cupola run --report -- ./app            say at the end what Cupola did, and why no more\n"
     "  cupola inspect ./app                    its device images and kernels\n"
     "  cupola build ./app                      variants of its kernels, ahead of time\n"
     "  cupola profile -- ./app                 measure its kernels; then: cupola train\n"
@@ -53,6 +55,7 @@ void AddCommands(CLI::App& app) {
   cupola::AddPtxCommand(app);
   cupola::AddPtxRunCommand(*app.get_subcommand("ptx"));
   cupola::AddRunCommand(app);
+  cupola::AddWhyCommand(app);
   cupola::AddInspectCommand(app);
   cupola::AddDoctorCommand(app);
   cupola::AddServeCommand(app);

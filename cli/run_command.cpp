@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/launch_collector.h"
 #include "cli/prepare_run.h"
+#include "cli/launch_report_run.h"
 #include "cli/run_environment.h"
 
 namespace cupola {
@@ -26,13 +27,14 @@ struct RunOptions {
   std::string trace_file;  ///< "": no trace
   bool stats = false;
   std::string timing = "events";
+  std::string report;  ///< "": none; text, json, or a path
 };
 
 constexpr char kRunFooter[] =
     "\nCMD runs unchanged, and so does everything that it starts: shells, Python, children. Its\n"
-    "standard streams, exit code and signals are those of a plain run. Without --trace and "
-    "--stats\n"
-    "cupola replaces itself by CMD.\n"
+    "standard streams, exit code and signals are those of a plain run. Without --trace, "
+    "--stats and\n"
+    "--report cupola replaces itself by CMD.\n"
     "\nDevices:\n"
     "  auto   a GPU where a driver and a device are found, else the simulated device\n"
     "  gpu    the CUDA driver of this machine\n"
@@ -43,9 +45,15 @@ constexpr char kRunFooter[] =
     "  events  each kernel is timed on the device\n"
     "  host    only the calls are timed; adds nothing to the device's work\n"
     "  none    only the times of the calls' beginnings: the least that a launch can cost\n"
+    "\nReport: for each process and kernel, how many launches and how much GPU time went out as tasks, "
+    "preemptible, sliced, in batches, behind gates or plain, and why not in a better way. --report prints "
+    "it to standard error when CMD has ended; --report=json prints there one JSON object as the last line; "
+    "--report=FILE (with a slash) writes that object to FILE. Killed processes, and those that outlive "
+    "CMD, leave none.\n"
     "\nExamples:\n"
     "  cupola run -- ./vector_add 1000\n"
     "  cupola run --device sim --stats -- ./vector_add\n"
+    "  cupola run --report=./report.json -- ./vector_add\n"
     "  cupola run --trace out.json -- sh -c './a; ./b'    open out.json in ui.perfetto.dev\n"
     "\nExit codes: that of CMD; 2 wrong usage, 125 cupola itself failed, 126 CMD cannot be "
     "executed,\n"
@@ -100,9 +108,21 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
   return EndLike(status);
 }
 
+/// Recorded launches become neither tasks nor batches, so a report of them would be one of another run.
+void RequireReportAlone(const RunOptions& options) {
+  if (options.report.empty()) return;
+  RequireReportValue(options.report);
+  if (options.trace_file.empty() && !options.stats) return;
+  Fail(MakeError(ErrorCode::kInvalidArgument, "--report cannot be used with --trace or --stats: recorded launches become "
+                                              "neither tasks nor batches"),
+       kExitUsage);
+}
+
 [[noreturn]] void RunPrepared(const RunOptions& options) {
+  RequireReportAlone(options);
   PreparedRun run = PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device,
                                "run");
+  if (!options.report.empty()) throw CLI::RuntimeError(RunReporting(options.report, std::move(run.environment)));
   if (!options.trace_file.empty() || options.stats) {
     throw CLI::RuntimeError(RunCollecting(options, std::move(run.environment)));
   }
@@ -136,6 +156,8 @@ void AddRunCommand(CLI::App& app) {
   run->add_option("--timing", options->timing, "How kernels are timed: events, host or none")
       ->check(CLI::IsMember({"events", "host", "none"}))
       ->capture_default_str();
+  run->add_flag("--report{text}", options->report,
+                "After CMD ended, say what was done for it, and why no more: text, json or FILE");
   run->footer(kRunFooter);
   run->callback([options] { RunPrepared(*options); });
 }

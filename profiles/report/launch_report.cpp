@@ -148,8 +148,9 @@ std::string KernelUseText(const KernelUse& kernel, std::string_view indent) {
   if (kernel.failed != 0) out += begin + "  " + std::to_string(kernel.failed) + " failed\n";
   for (const ReasonUse& use : kernel.reasons) {
     const ReasonText& text = TextOf(use.reason);
-    out += begin + "  " + std::to_string(use.launches) + " not " + std::string(kWayWords[static_cast<size_t>(use.better)]) +
-           ": " + std::string(text.words) + ". " + std::string(text.sentence) + "\n";
+    out += begin + "  " + std::to_string(use.launches) +
+           (use.better == Way::kTask ? " no task: " : " not preemptible: ") + std::string(text.words) + ". " +
+           std::string(text.sentence) + "\n";
     if (!use.detail.empty()) out += begin + "    " + Shown(use.detail) + "\n";
     out += begin + "    remedy: " + std::string(text.remedy) + "\n";
   }

@@ -86,7 +86,10 @@ Result<BuildReport> BuildFiles(const std::vector<std::string>& files, const Buil
 struct ListedKernel {
   std::string file;
   std::string name;     ///< mangled
-  std::string refusal;  ///< why it cannot have any variant; "": it can have one
+  std::string refusal;  ///< why it cannot have any preemptible or sliced variant; "": it can have one
+  /// Why it cannot have this form, as far as is known before compiling; "": it can.
+  std::string preemptible_refusal, sliced_refusal, task_refusal;
+  bool has_ptx = false;  ///< from which variants are built
 };
 
 /// The kernels of `files` for which `options` ask, with what the passes say of them. Compiles

@@ -15,10 +15,19 @@ std::string Together(const passes::KernelRefusals& refusals) {
   return refusals.preemptible + "; sliced: " + refusals.sliced;
 }
 
+ListedKernel WithoutPtx(const std::string& file, const std::string& kernel, const std::string& refusal) {
+  return {.file = file,
+          .name = kernel,
+          .refusal = refusal,
+          .preemptible_refusal = refusal,
+          .sliced_refusal = refusal,
+          .task_refusal = refusal};
+}
+
 void ListChoice(const ImageChoice& choice, const std::string& file, const NamePattern& pattern,
                 uint32_t arch, std::vector<ListedKernel>& kernels) {
   for (const std::string& kernel : choice.kernels_without_ptx) {
-    if (pattern.Matches(kernel)) kernels.push_back({file, kernel, choice.refusal});
+    if (pattern.Matches(kernel)) kernels.push_back(WithoutPtx(file, kernel, choice.refusal));
   }
   if (choice.ptx == nullptr) return;
   const Result<fatbin::ImageBytes> text = choice.ptx->Contents();
@@ -27,7 +36,13 @@ void ListChoice(const ImageChoice& choice, const std::string& file, const NamePa
   if (!module) return;
   for (const passes::KernelRefusals& refusals : passes::FindRefusals(*module, arch)) {
     if (!pattern.Matches(refusals.kernel)) continue;
-    kernels.push_back({file, refusals.kernel, Together(refusals)});
+    kernels.push_back({.file = file,
+                       .name = refusals.kernel,
+                       .refusal = Together(refusals),
+                       .preemptible_refusal = refusals.preemptible,
+                       .sliced_refusal = refusals.sliced,
+                       .task_refusal = refusals.task,
+                       .has_ptx = true});
   }
 }
 

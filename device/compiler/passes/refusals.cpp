@@ -1,6 +1,7 @@
 #include "device/compiler/passes/refusals.h"
 
 #include "device/compiler/passes/plan.h"
+#include "device/compiler/passes/task_body.h"
 
 namespace cupola::passes {
 
@@ -11,7 +12,9 @@ std::vector<KernelRefusals> FindRefusals(const ptx::Module& module, uint32_t arc
     const auto* function = std::get_if<ptx::Function>(&item);
     if (function == nullptr || !function->is_entry || !function->body) continue;
     const KernelPlan plan = planner.Plan(*function);
-    refusals.push_back({function->name, plan.preemptible_refusal, plan.sliced_refusal});
+    refusals.push_back({function->name, plan.preemptible_refusal, plan.sliced_refusal,
+                        plan.preemptible_refusal.empty() ? RefuseTask(plan, planner.calls(), arch)
+                                                         : plan.preemptible_refusal});
   }
   return refusals;
 }

@@ -15,6 +15,7 @@ struct KernelRefusals {
   std::string kernel;  ///< mangled name
   std::string preemptible;
   std::string sliced;
+  std::string task;
 };
 
 /// The refusals of every kernel of the module, in its order: what MakeSideModule would say, at the
