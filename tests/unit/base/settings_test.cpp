@@ -136,7 +136,7 @@ TEST(SettingsProblems, TheNearestIsOfTheSameKind) {
   EXPECT_EQ(nearest("quantum_us"), "policy.quantum_us");
   EXPECT_EQ(nearest("server.quantum_us"), "") << "a key of another section";
   EXPECT_EQ(nearest("CUPOLA_SOMETHING_ELSE"), "");
-  EXPECT_EQ(nearest("CUPOLA_RECORD"), "") << "an internal variable is suggested to nobody";
+  EXPECT_EQ(nearest("CUPOLA_FEATURE"), "") << "an internal variable is suggested to nobody";
 }
 
 TEST(SettingsProblems, AreSaidInOneLine) {
