@@ -24,13 +24,13 @@ enum class Output { kNone, kText, kJson, kFile };
 Output output = Output::kNone;
 std::string* file = nullptr;  // the path, for kFile; never destroyed
 
-/// Holds a lock on standard error, so that processes write one after the other. It is not waited for longer than a
-/// second. Where the file takes no locks, lines of reports may mix.
+/// Holds a lock on standard error, so that processes write one after the other. It is not waited for longer than
+/// some seconds. Where the file takes no locks, lines of reports may mix.
 class ErrorLock {
  public:
   ErrorLock() noexcept {
     constexpr timespec kPause = {0, 1'000'000};
-    for (int tries = 0; tries < 1000 && !Set(F_WRLCK) && (errno == EAGAIN || errno == EACCES); ++tries) {
+    for (int tries = 0; tries < 3000 && !Set(F_WRLCK) && (errno == EAGAIN || errno == EACCES); ++tries) {
       nanosleep(&kPause, nullptr);
     }
   }

@@ -5,9 +5,11 @@ simulated device. Run by ctest, a class at a time.
 BUILD names the build folder. Exits 77 where a program that it needs is not built.
 """
 import collections
+import fcntl
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 import tempfile
@@ -179,6 +181,19 @@ class Output(ReportTest):
         self.run_it("sh", "-c", several, CUPOLA_REPORT=path)
         with open(path, encoding="utf-8") as file:
             self.assertEqual(len({json.loads(line)["pid"] for line in file}), 5)
+
+    def test_one_process_writes_at_a_time(self):
+        """A process that ends waits while another one, here the test, has standard error locked."""
+        reader, writer = os.pipe()
+        with open(reader, "rb", buffering=0) as out, open(writer, "wb") as end:
+            fcntl.lockf(end, fcntl.LOCK_EX)
+            with subprocess.Popen([CUPOLA, "run", "--device", "sim", "--", ENDS, "exit", "0"], stderr=end,
+                                  stdout=subprocess.DEVNULL, env={**self.env, "CUPOLA_REPORT": "1"}) as process:
+                self.assertEqual(out.read(len(b"exit_codes: ends by exit\n")), b"exit_codes: ends by exit\n")
+                self.assertEqual(select.select([out], [], [], 0.5)[0], [], "it did not wait")
+                fcntl.lockf(end, fcntl.LOCK_UN)
+                self.assertRegex(out.read(4096), rb"^cupola \d+: exit_codes: 1 kernel, 1 launch\n")
+                self.assertEqual(process.wait(TIMEOUT), 0)
 
     def test_a_forked_child_has_its_own(self):
         processes = self.processes(self.run_it(FORKS, report="--report=json"))
