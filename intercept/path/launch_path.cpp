@@ -99,10 +99,10 @@ CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexc
   SetLaunchedKernel(gpu.demand, launch.function);
   const sched::Wakes wakes = AnnounceDemand(*context, stream.stream, launch.stream, expected_ns, sms);
   CUresult result = CUDA_SUCCESS;
-  Reason& why = this_thread.plain_reason;  // kept for the report (path/report_launch.h)
-  why = Reason::kNoVariant;
+  Reason why = Reason::kNoVariant;
   if (!LaunchInForm(&attempt, &result, &why)) {
     CountPlain(why);
+    this_thread.plain_reason = why;
     result = LaunchPlain(*context, launch, stream, call);
   }
   AfterLaunch(gpu, wakes);
