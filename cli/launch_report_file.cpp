@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "models/plan_file.h"
+#include "profiles/profile_file.h"
 
 namespace cupola {
 namespace {
@@ -113,22 +111,10 @@ std::string LastReportPath() {
   return folder.empty() ? "" : folder + "/last-report.json";
 }
 
-// By a file of another name, so that a reader finds the whole of the one before or of this one.
 Status KeepLastReport(const std::string& json) {
   const std::string path = LastReportPath();
   if (path.empty()) return MakeError(ErrorCode::kIo, "no folder for profiles: set CUPOLA_PROFILES or HOME");
-  std::error_code error;
-  std::filesystem::create_directories(models::ProfilesFolder(), error);
-  const std::string made = fmt::format("{}.{}", path, getpid());
-  errno = error.value();
-  {
-    std::ofstream file(made, std::ios::trunc);
-    file << json << '\n';
-    if (!file.flush()) return FileError(path);
-  }
-  std::filesystem::rename(made, path, error);
-  if (error) return MakeError(ErrorCode::kIo, error.message(), Location{.file = path});
-  return {};
+  return profiles::WriteFileWhole(path, json);
 }
 
 }  // namespace cupola

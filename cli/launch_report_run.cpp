@@ -56,7 +56,7 @@ void PrintReports(const std::string& report, const std::vector<LaunchReport>& re
   if (reports.empty() && report != "json") {
     Say("no report: no process of the program used CUDA and ended by exit() or by returning from main");
   }
-  if (const Status kept = KeepLastReport(ReportsJson(reports)); !kept) {
+  if (const Status kept = KeepLastReport(json); !kept) {
     Say("the report is not kept for `cupola why`: " + kept.error().ToString());
   }
 }

@@ -24,7 +24,7 @@ namespace {
   MarkPlainLaunch(context.gpu->demand);
   if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
   GateStream(context, launch, stream);
-  if (ActiveRing() != nullptr) [[unlikely]] this_thread.launched_gated = GatesMayHold(context);
+  if (ActiveRing() != nullptr || IsReported()) [[unlikely]] this_thread.launched_gated = GatesMayHold(context);
   if (launch.function == nullptr) return LaunchGraph(context, launch, stream, call);
   // plant: no_first_launch
   if (!IsKnownLoaded(launch.function)) [[unlikely]] return LaunchFirst(context, launch, call);
@@ -33,10 +33,12 @@ namespace {
 }
 
 // Keeps the form of a launch that has gone out preemptible, where further ones like it may go out so without being
-// looked at: if records or a report are wanted, or launches are held back in batches or may become tasks, each one is looked at.
+// looked at: if records or a report are wanted, or launches are held back in batches or may become tasks, each one is
+// looked at.
 [[gnu::noinline]] void RememberForm(const preempt::Attempt& attempt) {
   const bool may_be_task = TasksOn() && !tasks::NeverMakesTasks();
-  if (may_be_task || ActiveRing() != nullptr || IsReported() || batches::BatchesOn() || !preempt::MayBeRemembered(attempt)) return;
+  if (may_be_task || ActiveRing() != nullptr || IsReported() || batches::BatchesOn()) return;
+  if (!preempt::MayBeRemembered(attempt)) return;
   PreemptibleForm form = preempt::FormOf(attempt);
   form.passes_tasks_by = TasksOn();
   RememberLaunch(attempt.launch, form);

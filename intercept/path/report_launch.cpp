@@ -2,8 +2,6 @@
 // for speed: a process that writes a report accepts a lock, a look-up and, for some launches, two events.
 #include "intercept/images/images.h"
 #include "intercept/images/variant.h"
-#include "intercept/launch/gates.h"
-#include "intercept/launch/launch_context.h"
 #include "intercept/path/launch_path.h"
 #include "intercept/record/launch_uses.h"
 
@@ -16,15 +14,15 @@ CUresult MakeTimed(const Launch& launch, const ProgramCall& call, UseIndex kerne
   const bool is_captured = IsCapturing(launch.stream, launch.per_thread);
   const bool is_timed = !is_captured && timing_mode.load(std::memory_order_relaxed) == TimingMode::kEvents &&
                         IsToBeTimed(kernel);
-  this_thread.launched_variant = false;  // set by preempt/ if the launch goes out as a variant
+  // Set inside MakeKernel, by the step that makes the launch.
+  this_thread.launched_variant = this_thread.launched_gated = false;
   this_thread.plain_reason = Reason::kNoContext;
   const TimedLaunch timed = is_timed ? BeginTimed(stream.context, launch.stream, launch.per_thread) : TimedLaunch{};
   const CUresult result = MakeKernel(launch, call);
   if (this_thread.launched_variant) {
     seen->way = this_thread.launched_batch != 0 ? Way::kPreemptible : Way::kSliced;
-  } else if (PreemptionOn()) {
-    const LaunchContext* const context = FindContext(reinterpret_cast<CUcontext>(stream.context));
-    seen->way = context != nullptr && GatesMayHold(*context) ? Way::kGated : Way::kPlain;
+  } else if (this_thread.launched_gated) {
+    seen->way = Way::kGated;
   }
   if (is_captured) seen->way = Way::kCaptured;
   if (EndTimed(timed, launch.stream, launch.per_thread, result)) {

@@ -23,12 +23,12 @@ struct ThreadState {
   uint8_t never_why;           ///< the Reason under which `never_passed` is added to the counters
   bool knows_launches;         ///< it has kept the form of a launch (launch/known_launch.h)
   // How the last launch went out: the next two are set by preempt/ for a variant, the third by the launch path for a
-  // plain launch. LaunchTimed (path/record_launch.h) clears the flags before a launch and reads all three after it;
-  // nobody else does.
+  // plain launch. LaunchTimed (path/record_launch.h) and LaunchReported (path/launch_path.h) clear the flags before a
+  // launch and read them after it; nobody else does.
   bool launched_variant;       ///< the launch went out as a preemptible or sliced variant
   bool launched_gated;         ///< the launch went out plain, in a process whose streams have gates
   uint32_t launched_batch;     ///< the launch's claim word (profiles/claim_word.h), which holds L; 0 if it was sliced
-  Reason plain_reason;         ///< of a plain launch under an arbiter: why it went out in no other form (path/launch_path.cpp)
+  Reason plain_reason;         ///< of a plain launch under an arbiter: why it went out in no other form
   bool opening_driver;         ///< this thread is loading the driver
   uint64_t per_thread_stream;  ///< id of this thread's per-thread default stream; 0 = none yet
   uint32_t batch_sampled;      ///< launches into `batch_stream` since `batch_sampled_ns` (batches/batches.h)

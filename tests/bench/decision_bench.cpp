@@ -85,6 +85,13 @@ void SpinUntil(uint64_t until_ns) {
   while (BoardClockNs() < until_ns) __builtin_ia32_pause();
 }
 
+/// Waits until is_done() says so, for kLateNs from `begun_ns` on at most: at first without a pause, then with naps.
+template <typename IsDone>
+void Await(const IsDone& is_done, uint64_t begun_ns) {
+  while (!is_done() && BoardClockNs() < begun_ns + kSpinNs) __builtin_ia32_pause();
+  while (!is_done() && BoardClockNs() < begun_ns + kLateNs) Nap(kNapNs);
+}
+
 uint64_t Begin(BoardClient& client, uint64_t foretold_ns) {
   const uint64_t now_ns = BoardClockNs();
   WakeSleepers(client.board(), BeginDemand(client.board(), client.index(),
@@ -140,8 +147,7 @@ void Probe(BoardClient& client, int count) {
     const bool has_asked_all = HasAskedAll(client, client.OnBoard(begun_ns));
     asked_itself += has_asked_all;
     const auto is_decided = [&] { return slot.granted_demand.load() == demand; };
-    while (!is_decided() && BoardClockNs() < begun_ns + kSpinNs) __builtin_ia32_pause();
-    while (!is_decided() && BoardClockNs() < begun_ns + kLateNs) Nap(kNapNs);
+    Await(is_decided, begun_ns);
     const uint64_t now_ns = BoardClockNs();
     if (is_decided()) {
       decided.push_back(slot.granted_ns.load() - client.OnBoard(begun_ns));
@@ -201,8 +207,7 @@ int Wake(int count) {
     const uint32_t number = wakes.bell.fetch_add(1) + 1;
     syscall(SYS_futex, &wakes.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
     const auto has_answered = [&] { return wakes.answered.load() == number; };
-    while (!has_answered() && BoardClockNs() < begun_ns + kSpinNs) __builtin_ia32_pause();
-    while (!has_answered() && BoardClockNs() < begun_ns + kLateNs) Nap(kNapNs);
+    Await(has_answered, begun_ns);
     if (has_answered()) woken.push_back(wakes.woken_ns.load() - begun_ns);
   }
   kill(sleeper, SIGKILL);
