@@ -125,6 +125,18 @@ class Ways(ReportTest):
         self.assertEqual(self.against(kernel, "task"), {"no bundle": 1})
         self.assertIn("cupola build", kernel["reasons"][0]["remedy"])
 
+    def test_behind_gates(self):
+        """A launch that nothing can stop waits at its stream's gate where there is an arbiter."""
+        board = pestered_board.Board(self.folder)
+        board.open_gate_for_anyone()
+        done = self.run_it(ADD, report="--report=json", CUPOLA_TASKS="off",
+                           **unmodified_bed.taking_part(BUILD, "gpu", board))
+        (process,) = self.processes(done)
+        self.assert_adds_up(process)
+        (kernel,) = process["kernels"]
+        self.assertEqual({way: use["launches"] for way, use in kernel["ways"].items()}, {"gated": 1})
+        self.assertEqual(self.against(kernel, "preemptible"), {"no bundle": 1})
+
     def test_captured_launches(self):
         (process,) = self.processes(self.run_it(NARROW, "capturing", report="--report=json", CUPOLA_TASKS="always"))
         self.assert_adds_up(process)

@@ -6,9 +6,10 @@ import os
 import struct
 import threading
 
-# sched/board/board.h: the head, slot 0, and in it demand, stopped, yield_requests, yield_sm_bound, wake, not_now and
+# sched/board/board.h: the head, slot 0, and in it gate, demand, stopped, yield_requests, yield_sm_bound, wake, not_now and
 # being_asked.
 BOARD_BYTES, SLOT, DEMAND, STOPPED, REQUESTS, BOUND, WAKE = 102400, 4096, 132, 164, 256, 264, 272
+GATE, HELD_FOR_ANYONE = 112, 1  # may_be_held is behind the gate
 NOT_NOW, BEING_ASKED = 344, 348
 DAEMON_BIT, ALL_SMS = 1 << 63, 0xFFFF
 
@@ -44,6 +45,11 @@ class Board:
         wake = struct.unpack_from("<I", self.memory, SLOT + WAKE)[0]
         struct.pack_into("<I", self.memory, SLOT + WAKE, (wake + 1) & 0xFFFFFFFF)
         return True
+
+    def open_gate_for_anyone(self):
+        """From now on the process may come to be held for anyone's sake, so its plain launches wait at gates, which
+        are open."""
+        struct.pack_into("<II", self.memory, SLOT + GATE, 1, HELD_FOR_ANYONE)
 
     def has_answered(self):
         """Whether the process says that it has yielded. Only meaningful while it is asked."""
