@@ -17,15 +17,15 @@ inline constexpr Setting kTable[] = {
      .allowed = "off, critical, error, err, warn, warning, info, debug, trace",
      .meaning = "How much Cupola says on standard error; the library takes critical for off, and trace for debug."},
     {.name = "CUPOLA_REPORT", .type = Type::kWordOrPath, .scopes = kLibrary, .fallback = "off", .allowed = "off, 1, text, json",
-     .meaning = "Whether a report of what Cupola did is written at exit: to standard error as text (1, text) or one line of "
-                "JSON, or as a line of JSON at the end of a file."},
+     .meaning = "Whether the process writes at exit what its launches did, by kernel, as with `cupola run --report`: to "
+                "standard error as text (1, text) or one line of JSON, or as a line of JSON at the end of a file."},
     {.name = "CUPOLA_DRIVER", .scopes = kLibrary | kCommand, .fallback = "searched for", .allowed = "a path of a libcuda.so.1",
      .meaning = "The driver, real or simulated, that is used; nothing else is tried."},
     {.name = "CUPOLA_SOCKET", .type = Type::kAbsolutePath, .scopes = kLibrary | kCommand,
      .fallback = "cupola/arbiter.sock in XDG_RUNTIME_DIR or /run/user/UID, or /tmp/cupola-UID/arbiter.sock",
      .meaning = "The socket by which programs and commands find the arbiter; shorter than 108 bytes."},
     {.name = "CUPOLA_LABEL", .scopes = kLibrary, .allowed = "a text of at most 1023 bytes",
-     .meaning = "What rules of the arbiter know this program by, as label."},
+     .meaning = "The label by which rules of the arbiter's configuration can name this program."},
     {.name = "CUPOLA_STORE", .type = Type::kAbsolutePath, .scopes = kLibrary | kCommand,
      .fallback = "cupola/variants in XDG_CACHE_HOME or ~/.cache",
      .meaning = "The folder of the variant store."},
@@ -71,7 +71,8 @@ inline constexpr Setting kTable[] = {
 
     // Launches as tasks and in batches (docs/tasks.md, docs/launches-in-batches.md).
     {.name = "CUPOLA_TASKS", .type = Type::kWord, .scopes = kLibrary, .fallback = "auto", .allowed = "auto, always, off",
-     .meaning = "Whether narrow launches become tasks of a MasterKernel: where it pays, wherever they can, or never."},
+     .meaning = "Whether narrow launches become tasks of a MasterKernel: where it pays; wherever they can, from the first "
+                "launch on, however long they take, and beside MPS too; or never."},
     {.name = "CUPOLA_TASKS_AFTER", .type = Type::kNumber, .scopes = kLibrary, .fallback = "32", .unit = "launches",
      .meaning = "So many launches in a row that could be tasks precede the first task; where it is not set, 480 more "
                 "precede the very first."},
@@ -80,9 +81,10 @@ inline constexpr Setting kTable[] = {
     {.name = "CUPOLA_TASK_US", .type = Type::kNumber, .scopes = kLibrary, .unit = "us",
      .meaning = "The longest that tasks may take, in any number of streams; 0: any time; not set: by the number of streams."},
     {.name = "CUPOLA_TASK_TRIALS", .type = Type::kFlag, .scopes = kLibrary, .fallback = "1",
-     .meaning = "Whether it is tried out if tasks pay."},
+     .meaning = "Whether Cupola tries out if tasks pay, by making few of them at first."},
     {.name = "CUPOLA_TASK_QUIET_MS", .type = Type::kNumber, .scopes = kLibrary, .fallback = "100", .unit = "ms",
-     .meaning = "The first time without tasks where they do not pay."},
+     .meaning = "How long no tasks are made once they have been found not to pay; four times as long each further "
+                "time, up to 20 times this."},
     {.name = "CUPOLA_TASK_COPY_BYTES", .type = Type::kNumber, .scopes = kLibrary, .fallback = "65536", .unit = "bytes",
      .meaning = "Larger copies are no tasks; 0: no copy is one."},
     {.name = "CUPOLA_TASK_NOTICE_MS", .type = Type::kNumber, .scopes = kLibrary, .fallback = "10000", .unit = "ms",
@@ -110,13 +112,17 @@ inline constexpr Setting kTable[] = {
      .most = 60'000'000, .unit = "us",
      .meaning = "How long a process keeps the simulated device while others wait."},
     {.name = "CUPOLA_SIM_MPS", .type = Type::kFlag, .scopes = kSimulated, .fallback = "0",
-     .meaning = "Kernels of several processes run at the same time, as for clients of MPS."},
+     .meaning = "Kernels of several processes run at the same time, as for clients of MPS, and the device says so; each "
+                "process has SMs of its own, so two kernels never compete for one."},
     {.name = "CUPOLA_SIM_DEVICES", .type = Type::kNumber, .scopes = kSimulated, .fallback = "1", .least = 1, .most = 2,
-     .unit = "devices", .meaning = "2: the simulated device has a second name, as which contexts can be made."},
+     .unit = "devices",
+     .meaning = "2: the simulated device has a second name, as which contexts can be made; it has the same SMs and "
+                "memory, and no primary context."},
     {.name = "CUPOLA_SIM_GREEN_THREADS", .type = Type::kFlag, .scopes = kSimulated, .fallback = "0",
-     .meaning = "A program that makes a green context current on a second thread is aborted."},
+     .meaning = "A program that makes a green context current on a second thread is aborted, as NVIDIA's driver does by "
+                "chance."},
 
-    // Of the configuration of `cupola serve` (docs/operating.md).
+    // Of the configuration of `cupola serve` (docs/configuration.md).
     {.name = "server.socket", .type = Type::kAbsolutePath, .scopes = kArbiter, .fallback = "as CUPOLA_SOCKET",
      .meaning = "The socket by which programs find the arbiter; counts at the start only."},
     {.name = "server.mps", .type = Type::kFlag, .scopes = kArbiter, .fallback = "false",
@@ -175,10 +181,12 @@ inline constexpr Setting kTable[] = {
 
     // What commands hand over to the library.
     {.name = "CUPOLA_RECORDS", .use = Use::kInternal, .scopes = kLibrary | kCommand, .fallback = "no records",
-     .allowed = "a folder", .meaning = "The folder in which each process writes its launch records."},
+     .allowed = "a folder",
+     .meaning = "The folder in which each process writes its launch records; without it launches are only counted."},
     {.name = "CUPOLA_TIMING", .type = Type::kWord, .use = Use::kInternal, .scopes = kLibrary | kCommand,
      .fallback = "none", .allowed = "none, host, events",
-     .meaning = "What is measured of recorded launches: nothing, the driver's calls, or times of the device as well."},
+     .meaning = "What is measured of recorded launches: nothing, how long the driver's call took, or times of the device as "
+                "well."},
     {.name = "CUPOLA_FEATURES", .type = Type::kFlag, .use = Use::kInternal, .scopes = kLibrary, .fallback = "0",
      .meaning = "With CUPOLA_TIMING=events, arguments and sizes of launches are written beside the records."},
     {.name = "CUPOLA_CUPTI_RECORDS", .use = Use::kInternal, .scopes = kLibrary, .fallback = "no records",
