@@ -44,7 +44,7 @@ constexpr char kBuildFooter[] =
     "\nREGISTERS are per thread, OCCUPANCY is of the warps of an SM, at the block size that the\n"
     "kernel says it needs, else 256 threads, without dynamic shared memory: before and after.\n"
     "BIT-EXACT: the variant does the same floating-point operations as the code that the program\n"
-    "ships; others are not used unless a rule asks for them.\n"
+    "ships; others are not used unless CUPOLA_INEXACT=1 is set.\n"
     "\nExamples:\n"
     "  cupola build ./app                       all kernels of ./app and its libraries\n"
     "  cupola build ./app --with libplugin.so   and of a library that it opens itself\n"

@@ -272,7 +272,7 @@ Finding OfRealTime() {
   if (child > 0) TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   if (status == 0) return Good("priority", "`cupola serve` may decide at a real-time priority");
   return Note("priority", "`cupola serve` may not take a real-time priority: decisions may wait for busy programs",
-              "LimitRTPRIO=1 in its unit, or `rtprio 1` in /etc/security/limits.conf (docs/operating.md)");
+              "LimitRTPRIO=1 in its unit, or `rtprio 1` in /etc/security/limits.conf (docs/daemon.md)");
 }
 
 /// Variables that concern Cupola, for the report.

@@ -33,8 +33,7 @@ constexpr char kProfileFooter[] =
     "make a good model. Then: cupola train, cupola tune -- CMD.\n"
     "\nHow durations are measured (--with):\n"
     "  cupti   by CUPTI's activity records; Cupola is not in front of the driver then\n"
-    "  events  by events around each launch, exact to a few microseconds; on the simulated device\n"
-    "          by its clock\n"
+    "  events  by events around each launch, exact to a few microseconds; on the simulated device by its clock\n"
     "  auto    CUPTI on a GPU, events where the program uses CUPTI itself or there is none\n"
     "\nExamples:\n"
     "  cupola profile -- ./app --size 1000\n"
@@ -42,9 +41,8 @@ constexpr char kProfileFooter[] =
     "  cupola profile merge one.json two.json --out both.json\n"
     "  cupola profile show ~/.local/share/cupola/profiles/nvidia-h200.json\n"
     "\nExit codes: that of CMD; 125 cupola itself failed; of merge and show 1 for bad input.\n"
-    "\nEnvironment:\n"
-    "  CUPOLA_PROFILES  folder of profiles (default: $XDG_DATA_HOME/cupola/profiles, else\n"
-    "                   ~/.local/share/cupola/profiles)\n";
+    "\nEnvironment (`cupola settings` prints all variables):\n"
+    "  CUPOLA_PROFILES  folder of profiles (default: $XDG_DATA_HOME/cupola/profiles, else ~/.local/share/cupola/profiles)\n";
 
 MeasureWith WithOf(const std::string& word) {
   if (word == "cupti") return MeasureWith::kCupti;

@@ -27,7 +27,8 @@ struct ReportOptions {
 };
 
 constexpr char kReportFooter[] =
-    "\nTRACE is what `cupola run --trace` or `cupola serve --trace` wrote. Several of the same machine\n"
+    "\nTRACE is what `cupola run --trace` or `cupola serve --trace` wrote. (What `cupola run --report` prints\n"
+    "is another thing: by kernel, how launches went out and why not better.) Several of the same machine\n"
     "are put on one time axis: those of programs that ran at the same time, and that of the arbiter.\n"
     "The page shows when each kernel ran and by which way it went, who waited for whom, the shares of\n"
     "the GPU over time, and how much of the GPU's time could be stopped. It is one file that needs no\n"
@@ -83,7 +84,7 @@ void MakeReport(const ReportOptions& options) {
 
 void AddReportCommand(CLI::App& app) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* report = app.add_subcommand("report", "Make a page of traces, to be opened in a browser");
+  CLI::App* report = app.add_subcommand("report", "Make a page of traces (of run --trace, serve --trace), for a browser");
   report->add_option("TRACE", options->traces, "Traces of programs, and of the arbiter")->required();
   report->add_option("-o,--output", options->page, "The page (default: the first TRACE, with .html at its end)");
   report->footer(kReportFooter);

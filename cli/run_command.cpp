@@ -39,13 +39,13 @@ constexpr char kRunFooter[] =
     "  auto   a GPU where a driver and a device are found, else the simulated device\n"
     "  gpu    the CUDA driver of this machine\n"
     "  sim    an interpreter of PTX: right results, no speed. Programs need the shared CUDA "
-    "runtime\n"
-    "         (nvcc -cudart shared) or the driver API.\n"
+    "runtime (nvcc -cudart shared) or the driver API.\n"
     "\nTiming, for --trace and --stats:\n"
     "  events  each kernel is timed on the device\n"
     "  host    only the calls are timed; adds nothing to the device's work\n"
     "  none    only the times of the calls' beginnings: the least that a launch can cost\n"
-    "\nReport: for each process and kernel, how many launches and how much GPU time went out as tasks, "
+    "\nThe launch report, --report (`cupola report` is another thing: it makes a page of what --trace wrote): "
+    "for each process and kernel, how many launches and how much GPU time went out as tasks, "
     "preemptible, sliced, in batches, behind gates or plain, and why not in a better way. --report prints "
     "it to standard error when CMD has ended; --report=json prints there one JSON object as the last line; "
     "--report=FILE (with a slash) writes that object to FILE. Killed processes, and those that outlive "
@@ -58,13 +58,12 @@ constexpr char kRunFooter[] =
     "\nExit codes: that of CMD; 2 wrong usage, 125 cupola itself failed, 126 CMD cannot be "
     "executed,\n"
     "127 CMD was not found. When a signal ends CMD, the same signal ends cupola.\n"
-    "\nEnvironment:\n"
+    "\nEnvironment (`cupola settings` prints all variables):\n"
     "  CUPOLA_HOME    where lib/libcupola.so is (default: beside this command)\n"
     "  CUPOLA_DRIVER  path of the CUDA driver (default: as the dynamic loader finds libcuda.so.1)\n"
     "  CUPOLA_LOG     how much is logged: trace, debug, info, warn, error, off\n"
-    "  CMD gets LD_PRELOAD, CUPOLA_DRIVER, on the simulated device LD_LIBRARY_PATH, and with "
-    "--trace\n"
-    "  or --stats CUPOLA_RECORDS and CUPOLA_TIMING.\n";
+    "CMD gets LD_PRELOAD, CUPOLA_DRIVER, on the simulated device LD_LIBRARY_PATH, and with --trace or --stats "
+    "CUPOLA_RECORDS and CUPOLA_TIMING.\n";
 
 /// Prints what the collector has read. To be called after the program has ended.
 void ReportLaunches(const LaunchCollector& collector, const RunOptions& options) {
@@ -150,14 +149,14 @@ void AddRunCommand(CLI::App& app) {
       ->check(CLI::IsMember({"auto", "gpu", "sim"}))
       ->capture_default_str();
   run->add_option("--trace", options->trace_file,
-                  "Write a trace to this file, to be opened in ui.perfetto.dev");
+                  "Write a trace to this file, for `cupola report` or ui.perfetto.dev");
   run->add_flag("--stats", options->stats,
                 "After CMD ended, print a table of its kernels to standard error");
   run->add_option("--timing", options->timing, "How kernels are timed: events, host or none")
       ->check(CLI::IsMember({"events", "host", "none"}))
       ->capture_default_str();
   run->add_flag("--report{text}", options->report,
-                "After CMD ended, say what was done for it, and why no more: text, json or FILE");
+                "After CMD ended, print by kernel how its launches went out, and why not better: text, json or FILE");
   run->footer(kRunFooter);
   run->callback([options] { RunPrepared(*options); });
 }

@@ -118,7 +118,7 @@ void AddServeCommand(CLI::App& app) {
   serve->add_option("--config", options->config, "The configuration, a TOML file");
   serve->add_option("--socket", options->socket, "Where programs find it, an absolute path");
   serve->add_option("--trace", options->trace_file,
-                    "Write who ran and who waited to this file, for `cupola report`");
+                    "Write who ran and who waited to this file, a trace for the page of `cupola report`");
   serve->add_flag("--mps", options->mps,
                   "Start NVIDIA's MPS control daemon, and stop it at the end");
   serve->footer(kServeFooter);

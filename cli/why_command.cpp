@@ -34,9 +34,10 @@ constexpr char kWhyFooter[] =
     "\nWHAT is the path of a program, library, fatbin or PTX text: then each of its kernels is listed with the forms that "
     "`cupola build` can make of it, and for others the reason and a remedy. Nothing is compiled, so what only the compiler "
     "refuses is not known.\n"
-    "\nElse WHAT is the name of a kernel, mangled or not, or a part of it: then its launches in the last report are listed "
-    "by the way in which they went out, and why they went no better one; and which forms of it the variant store has.\n"
-    "`cupola run --report` keeps its report as last-report.json in CUPOLA_PROFILES.\n"
+    "\nElse WHAT is the name of a kernel, mangled or not, or a part of it: then its launches in the last launch report are "
+    "listed by the way in which they went out, and why they went no better one; and which forms of it the variant store "
+    "has.\nThe launch report is what `cupola run --report` prints (not the page that `cupola report` makes); the last one "
+    "is kept as last-report.json in CUPOLA_PROFILES.\n"
     "\nExamples:\n"
     "  cupola why ./app                        what can be built from a program, and why not\n"
     "  cupola run --report -- ./app; cupola why reduce\n"
@@ -222,7 +223,7 @@ void AddWhyCommand(CLI::App& app) {
   auto options = std::make_shared<WhyOptions>();
   CLI::App* why = app.add_subcommand("why", "Say why launches of a kernel went out as they did, and what to do");
   why->add_option("WHAT", options->what, "A kernel, or the path of a binary");
-  why->add_option("--report", options->report, "A report in place of the last one, from cupola run --report=FILE");
+  why->add_option("--report", options->report, "A launch report in place of the last one, from cupola run --report=FILE");
   why->add_flag("--list", options->list, "List all reasons, each with a remedy");
   why->add_flag("--json", options->json, "Print one JSON object instead of text");
   why->footer(kWhyFooter);

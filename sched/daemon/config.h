@@ -1,4 +1,4 @@
-// Config: the configuration of `cupola serve`, a TOML file that docs/operating.md describes. Plain values; the Server
+// Config: the configuration of `cupola serve`, a TOML file that docs/configuration.md describes. Plain values; the Server
 // owns the one in force. Any thread.
 #pragma once
 

@@ -2,7 +2,7 @@
 // the board. They work for some tens of microseconds each time, and all clients of the board wait for that: on a
 // machine whose processors are busy, an ordinary thread waits some milliseconds for its turn. So the threads take a
 // real-time priority where the system allows that; else the lowest nice value and short time slices as far as these are
-// allowed; else they stay as they were started. docs/operating.md ("The daemon's own priority") says how to allow it.
+// allowed; else they stay as they were started. docs/daemon.md ("The daemon's own priority") says how to allow it.
 //
 // A thread at a real-time priority that never rests would take its processor from everybody. Four guards prevent that:
 // - The threads take half a processor at most, all together, their sleeps and wake-ups included (real_time_budget.h).
