@@ -349,7 +349,7 @@ Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
 
 // Sets `*takes_all` to whether the MasterKernel runs all tasks that were put in before this call.
 // It does if `running_`, read after a fence, still says that it takes tasks
-// (docs/task-order.md, "What the host may rely on").
+// (docs/task-waits.md, "What the host may rely on").
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
   const std::lock_guard lock(mutex_);

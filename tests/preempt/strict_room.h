@@ -1,7 +1,7 @@
 // With STRICT_ROOM in the environment the strict driver begins synchronous copies, copies within device
 // memory and memory sets only when no kernel holds all SMs, as a MasterKernel does. An H100's driver has
-// them wait in this way beside tasks that come without a pause (docs/task-order.md, "Calls that
-// wait"). Any thread.
+// them wait in this way beside tasks that come without a pause (docs/task-order.md, "What each call
+// does"). Any thread.
 #pragma once
 
 #include <atomic>
