@@ -101,7 +101,7 @@ inline constexpr Setting kTable[] = {
     {.name = "CUPOLA_CUPTI", .scopes = kLibrary, .fallback = "libcupti.so of the loader or the toolkit",
      .allowed = "a path of a libcupti.so", .meaning = "The CUPTI by which `cupola profile` measures."},
 
-    // Of the simulated device (docs/simulated-device.md).
+    // Of the simulated device (docs/simulated-device.md, docs/simulated-sharing.md).
     {.name = "CUPOLA_SIM_SMS", .type = Type::kNumber, .scopes = kSimulated, .fallback = "4", .least = 1, .most = 1024,
      .unit = "SMs", .meaning = "How many SMs the simulated device has."},
     {.name = "CUPOLA_SIM_MEMORY_MB", .type = Type::kNumber, .scopes = kSimulated, .fallback = "8192", .least = 1,

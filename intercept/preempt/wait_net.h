@@ -1,4 +1,4 @@
-// The last net of waiting (docs/waiting.md, "A wait that would not end"). A wait of ours for guarded
+// The last net of waiting (docs/stuck-waits.md). A wait of ours for guarded
 // launches is stuck if they make no progress although nobody asks the process to yield: perhaps they wait
 // for something that only the program can do. Then the wait ends and the launches are *kept*: nobody may
 // ask the process to yield, so that none of its launches stops, and the waiting thread may go into the

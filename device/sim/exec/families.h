@@ -1,5 +1,5 @@
 // The instruction families. Each function adds its family's opcodes to the table; Opcodes() calls
-// all of them once, at the first load of a module. docs/simulated-device.md says how to add an
+// all of them once, at the first load of a module. docs/simulated-interpreter.md says how to add an
 // instruction.
 #pragma once
 
