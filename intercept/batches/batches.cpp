@@ -68,9 +68,9 @@ void Count(std::atomic<uint64_t>& counter, uint64_t by = 1) {
   counter.fetch_add(by, std::memory_order_relaxed);
 }
 
-// All variables below that are not atomic are used under `mutex`. A thread may make a launch while it holds
+// All variables below that are not atomic are used under `batches_mutex`. A thread may make a launch while it holds
 // the mutex; that launch waits for nobody, because the driver's queues have room (batch_graphs.h, HasRoom).
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t batches_mutex = PTHREAD_MUTEX_INITIALIZER;
 BatchRow row;
 BatchWorth worth;
 HeldLaunch launches[kMostHeld];  // the first `held` ones are held back, in the order of the program's calls
@@ -199,7 +199,7 @@ void Futex(int operation, uint32_t value) {
 
 // Makes the launches that have been held for kLateNs. The next row is then held only once it is long.
 void SubmitLate() {
-  const MutexLock lock(mutex);
+  const MutexLock lock(batches_mutex);
   if (held.load() == 0 || NowNs() - first_held_ns.load() < kLateNs) return;
   Count(counters.late);
   ++window_late;
@@ -317,10 +317,10 @@ void Sample(const Launch& launch) {
   mine.batch_stream = launch.stream;
   mine.batch_sampled = 0;
   mine.batch_sampled_ns = now;
-  if (!is_whole || pthread_mutex_trylock(&mutex) != 0) return;
+  if (!is_whole || pthread_mutex_trylock(&batches_mutex) != 0) return;
   State expected = State::kSampling;
   if (worth.AddSample(ns)) state.compare_exchange_strong(expected, State::kStarting);
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&batches_mutex);
 }
 
 // Begins batches behind `launch`, which the driver has just accepted in the context `of`, which is current. Graphs are
@@ -372,7 +372,7 @@ void EndRow() noexcept {
   row_ended.store(true, std::memory_order_relaxed);
   if (held.load(std::memory_order_acquire) == 0) return;
   const HookScope scope;
-  const MutexLock lock(mutex);
+  const MutexLock lock(batches_mutex);
   SubmitHeld();
 }
 
@@ -383,7 +383,7 @@ bool OfferLaunch(const Launch& launch, CUresult* result) noexcept {
     return false;
   }
   if (now_state != State::kActive) return false;
-  const MutexLock lock(mutex);
+  const MutexLock lock(batches_mutex);
   if (state.load() != State::kActive) return false;
   const uint64_t now = NowNs();
   if (!JudgeWindow(now)) return false;
@@ -412,7 +412,7 @@ bool OfferLaunch(const Launch& launch, CUresult* result) noexcept {
 CUresult AfterPlain(const Launch& launch, CUresult made) noexcept {
   if (made != CUDA_SUCCESS || launch.function == nullptr || open_captures.load() != 0) return made;
   const auto of = reinterpret_cast<CUcontext>(ResolveStream(launch.stream, launch.per_thread).context);
-  const MutexLock lock(mutex);
+  const MutexLock lock(batches_mutex);
   const State now_state = state.load();
   const bool is_current = of != nullptr && CurrentContext() == of;
   if (now_state == State::kStarting && is_current) Begin(launch, of);
@@ -432,7 +432,7 @@ void BeforeCall(BatchRule ends) noexcept {
   internal::EndRow();
   if (ends == BatchRule::kRow) return;
   const HookScope scope;
-  const MutexLock lock(mutex);
+  const MutexLock lock(batches_mutex);
   ends == BatchRule::kKernels ? ForgetAll() : ForgetStream();
 }
 
@@ -451,7 +451,7 @@ void ForgetBatchesAfterFork() noexcept {
   state.store(State::kOff);
   held.store(0);
   tasks::is_batch_measured.store(false);
-  new (&mutex) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER);
+  new (&batches_mutex) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER);
   has_thread.clear();
   naps.store(0);
   WatchCalls(false);

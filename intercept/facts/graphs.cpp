@@ -23,14 +23,14 @@ constexpr uint64_t kMayHold = uint64_t{1} << 62,
                    kRecordsEvents = uint64_t{1} << 61;
 
 // Conditional node -> its body graphs. The driver tells them only to the call that makes the node,
-// so the hook of that call reports them (AddConditionalNode). Used under `mutex`.
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+// so the hook of that call reports them (AddConditionalNode). Used under `graphs_mutex`.
+pthread_mutex_t graphs_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::unordered_map<CUgraphNode, std::vector<CUgraph>>* bodies_of = nullptr;
 
 // The bodies of a conditional node; empty for a node that no hook saw being made, whose bodies then
 // are not counted.
 std::vector<CUgraph> BodiesOf(CUgraphNode node) {
-  const MutexLock lock(mutex);
+  const MutexLock lock(graphs_mutex);
   if (bodies_of == nullptr) return {};
   const auto found = bodies_of->find(node);
   return found != bodies_of->end() ? found->second : std::vector<CUgraph>();
@@ -108,18 +108,18 @@ void OnGraphExecDestroyed(CUgraphExec exec) noexcept { nodes_of.Erase(exec); }
 
 void AddConditionalNode(CUgraphNode node, const CUgraph* bodies, uint32_t count) noexcept {
   if (bodies == nullptr || count == 0) return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(graphs_mutex);
   if (bodies_of == nullptr) bodies_of = new std::unordered_map<CUgraphNode, std::vector<CUgraph>>;
   (*bodies_of)[node].assign(bodies, bodies + count);
 }
 
 void OnGraphNodeDestroyed(CUgraphNode node) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(graphs_mutex);
   if (bodies_of != nullptr) bodies_of->erase(node);
 }
 
 void ResetGraphsAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  graphs_mutex = PTHREAD_MUTEX_INITIALIZER;
   bodies_of = nullptr;  // not freed: another thread of the parent may have been changing it
   nodes_of.ResetAfterFork();
 }

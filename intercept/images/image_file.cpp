@@ -9,7 +9,7 @@
 namespace cupola::intercept {
 namespace {
 
-constexpr off_t kMostBytes = off_t{1} << 28;
+constexpr off_t kMostImageBytes = off_t{1} << 28;
 
 bool IsSame(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
@@ -42,7 +42,7 @@ FileFacts LookAtFile(const char* path) noexcept {
 
 FileContents ReadUnchangedFile(const char* path, const FileFacts& before) noexcept {
   FileContents file;
-  if (!before.exists || !S_ISREG(before.facts.st_mode) || before.facts.st_size > kMostBytes) {
+  if (!before.exists || !S_ISREG(before.facts.st_mode) || before.facts.st_size > kMostImageBytes) {
     return file;
   }
   const auto size = static_cast<size_t>(before.facts.st_size);

@@ -36,7 +36,7 @@ struct RetiredImage {
   uint64_t since_ns;
 };
 
-// What this file keeps, under `mutex`. Made when the store is opened and never destroyed: threads may launch while the
+// What this file keeps, under `images_mutex`. Made when the store is opened and never destroyed: threads may launch while the
 // process exits. A function whose name ends in Locked is called with the mutex held.
 struct Images {
   std::optional<store::VariantStore> store;
@@ -48,7 +48,7 @@ struct Images {
   std::span<const std::byte> file_bytes;  // the bundle that CUPOLA_BUNDLE names, which then serves every image
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // ImagesMutex
+pthread_mutex_t images_mutex = PTHREAD_MUTEX_INITIALIZER;  // ImagesMutex
 Images* images = nullptr;                           // null until the store is opened
 HandleMap by_function;  // CUfunction or CUkernel -> Variant*
 
@@ -288,7 +288,7 @@ bool FillVariables(Image* image, store::ImageKind kind, CUcontext context, CUstr
 // Adds an image that was just loaded, if `find` finds its bundle.
 template <typename Find>
 void RegisterFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   if (images == nullptr) return;
   if (!images->retired.empty()) FreeRetiredLocked();
   Image found;
@@ -305,10 +305,10 @@ void RegisterFound(const void* owner, bool is_library, CUcontext context, Find&&
 
 }  // namespace
 
-pthread_mutex_t& ImagesMutex() noexcept { return mutex; }
+pthread_mutex_t& ImagesMutex() noexcept { return images_mutex; }
 
 void OpenVariantStore() noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   if (images != nullptr) return;
   images = new Images;
   if (const char* file = settings::TextIfAny("CUPOLA_BUNDLE")) {
@@ -325,7 +325,7 @@ void OpenVariantStore() noexcept {
 }
 
 bool HasVariantStore() noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   return images != nullptr && (images->store || !images->file_bytes.empty());
 }
 
@@ -354,12 +354,12 @@ std::string ProgramNoteName(const char* name) {
 }  // namespace
 
 bool HasProgramNote(const char* name) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   return images != nullptr && images->store && images->store->HasNote(ProgramNoteName(name));
 }
 
 void LeaveProgramNote(const char* name) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   if (images == nullptr || !images->store) return;
   const std::string file = ProgramNoteName(name);
   if (!file.empty() && !images->store->HasNote(file)) (void)images->store->AddNote(file);
@@ -385,7 +385,7 @@ void RegisterImageFile(const void* owner, bool is_library, const char* path, con
 
 void RegisterKernel(const void* function, const void* owner, const char* name) noexcept {
   if (function == nullptr || name == nullptr) return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   if (images == nullptr) return;
   const auto found = images->by_owner.find(owner);
   if (found == images->by_owner.end()) return;
@@ -395,14 +395,14 @@ void RegisterKernel(const void* function, const void* owner, const char* name) n
 
 void RegisterKernelAlias(const void* alias, const void* function) noexcept {
   if (alias == nullptr || FindVariant(function) == nullptr) return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   Variant* const variant = FindVariant(function);
   if (variant == nullptr) return;  // its image was unloaded meanwhile
   BindLocked(variant->image, alias, variant);
 }
 
 void ForgetImage(const void* owner) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(images_mutex);
   if (images == nullptr) return;
   const auto found = images->by_owner.find(owner);
   if (found == images->by_owner.end()) return;
@@ -415,7 +415,7 @@ void ForgetImage(const void* owner) noexcept {
 void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept {
   std::vector<const void*> owners;
   {
-    const MutexLock lock(mutex);
+    const MutexLock lock(images_mutex);
     if (images == nullptr) return;
     for (auto& [owner, image] : images->by_owner) {
       if (!image->is_library && image->context == context) owners.push_back(owner);
@@ -450,7 +450,7 @@ CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context
 }
 
 void ForgetImagesAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  images_mutex = PTHREAD_MUTEX_INITIALIZER;
   by_function.ResetAfterFork();
   images = nullptr;  // not freed: another thread of the parent may have been changing it
   OpenVariantStore();

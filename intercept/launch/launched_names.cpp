@@ -14,7 +14,7 @@
 namespace cupola::intercept {
 namespace {
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t launched_names_mutex = PTHREAD_MUTEX_INITIALIZER;
 // Has each name once, however often its module is loaded. Never destroyed, because the agent may
 // read it while the process exits.
 std::unordered_set<std::string>* texts = nullptr;
@@ -25,7 +25,7 @@ HandleMap names;  // function -> its name, in `texts`
 void RecordKernelName(const void* function) noexcept {
   const char* const name = DriversNameOf(function);
   if (name == nullptr || *name == '\0') return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(launched_names_mutex);
   if (texts == nullptr) texts = new std::unordered_set<std::string>;
   names.Set(function, reinterpret_cast<uint64_t>(texts->insert(name).first->c_str()));
 }
@@ -38,7 +38,7 @@ const char* LaunchedName(const void* function) noexcept {
 }
 
 void ForgetNamesAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  launched_names_mutex = PTHREAD_MUTEX_INITIALIZER;
   texts = nullptr;  // not freed: another thread of the parent may have been changing it
   names.ResetAfterFork();
 }

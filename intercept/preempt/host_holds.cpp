@@ -54,7 +54,7 @@ struct HeldStream {
   uint64_t asked_ns = 0;    ///< when the driver was last asked about it
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t host_holds_mutex = PTHREAD_MUTEX_INITIALIZER;
 // All under the mutex. The list is never freed.
 std::vector<HeldStream>* streams = nullptr;
 uint64_t tickets = 0, put_so_far = 0;
@@ -140,9 +140,9 @@ bool IsHeldLocked(uint64_t ticket) {
   one->asked_ns = now;
   ++one->asking;
   const HeldStream asked = *one;
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&host_holds_mutex);
   const bool has_passed = HasNothingToDo(asked);
-  pthread_mutex_lock(&mutex);
+  pthread_mutex_lock(&host_holds_mutex);
   one = FindLocked(ticket);
   if (one == nullptr) return false;  // the child of a fork
   --one->asking;
@@ -170,7 +170,7 @@ template <typename Matches>
 void Forget(Matches&& matches) {
   if (!AnyIsHeld()) return;
   PatientWait wait;
-  pthread_mutex_lock(&mutex);
+  pthread_mutex_lock(&host_holds_mutex);
   for (;;) {
     const auto found = std::ranges::find_if(Streams(), matches);
     if (found == Streams().end()) break;
@@ -179,11 +179,11 @@ void Forget(Matches&& matches) {
       continue;
     }
     found->is_over = true;
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&host_holds_mutex);
     wait.Pause();
-    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&host_holds_mutex);
   }
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&host_holds_mutex);
 }
 
 // A predicate: whether work on the stream `key` comes behind a held stream. Work of blocking streams comes
@@ -206,7 +206,7 @@ CUstream NameOf(const StreamKey& key, CUstream stream) {
 uint64_t BeginHold(const StreamKey& key, CUstream stream, bool per_thread) noexcept {
   const bool is_blocking = IsBlocking(stream, per_thread);
   const bool is_own = (key.flags & kFlagPerThreadStream) != 0;
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   HeldStream* one = FindLocked(key.context, key.stream);
   if (one == nullptr) {
     one = &AddLocked({.context = key.context,
@@ -222,7 +222,7 @@ uint64_t BeginHold(const StreamKey& key, CUstream stream, bool per_thread) noexc
 }
 
 uint64_t BeginHoldOfAll(CUcontext context, CUevent event) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   HeldStream& one = AddLocked(
       {.context = reinterpret_cast<uint64_t>(context), .is_all = true, .event = event, .calls = 1});
   one.put = ++put_so_far;
@@ -231,27 +231,27 @@ uint64_t BeginHoldOfAll(CUcontext context, CUevent event) noexcept {
 
 void EndHold(uint64_t hold) noexcept {
   if (hold == 0) return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   if (HeldStream* const one = FindLocked(hold)) --one->calls;
 }
 
 bool IsHeld(const StreamKey& key, CUstream stream, bool per_thread) noexcept {
   if (!AnyIsHeld()) return false;
   const auto comes_before = ComesBefore(key, IsBlocking(stream, per_thread));
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   return AnyIsHeldLocked(comes_before);
 }
 
 bool IsHeldAnywhere(CUcontext context) noexcept {
   if (!AnyIsHeld()) return false;
   const auto of = reinterpret_cast<uint64_t>(context);
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   return AnyIsHeldLocked([of](const HeldStream& one) { return one.context == 0 || one.context == of; });
 }
 
 bool IsStillHeld(uint64_t hold) noexcept {
   if (hold == 0 || !AnyIsHeld()) return false;
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   return IsHeldLocked(hold);
 }
 
@@ -262,7 +262,7 @@ void MarkHeld(LaunchContext& context, const Launch& launch, const StreamKey& key
   uint32_t value = 0;
   int word = kNoWord;
   {
-    const MutexLock lock(mutex);
+    const MutexLock lock(host_holds_mutex);
     HeldStream* const one = FindLocked(key.context, key.stream);
     if (one == nullptr || one->is_over || one->calls != 0 || one->marked == one->put) return;
     if (one->word == kNoWord) {
@@ -282,7 +282,7 @@ void MarkHeld(LaunchContext& context, const Launch& launch, const StreamKey& key
       launch.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
   if (write(launch.stream, context.HoldWordDevice(word), value, 0) != CUDA_SUCCESS) return;
   if (context.outstanding.load() != 0) context.queued.Add(1);
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   HeldStream* const one = FindLocked(ticket);
   if (one == nullptr || one->word != word) return;
   one->marked = put;
@@ -290,14 +290,14 @@ void MarkHeld(LaunchContext& context, const Launch& launch, const StreamKey& key
 }
 
 uint64_t HoldsSoFar() noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   return put_so_far;
 }
 
 void ReleaseHoldsWaitedFor(CUcontext context, uint64_t stream, bool whole_context,
                    uint64_t holds_before) noexcept {
   const auto of = reinterpret_cast<uint64_t>(context);
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   for (size_t i = Streams().size(); i-- > 0;) {
     HeldStream& one = Streams()[i];
     const bool is_waited_for =
@@ -310,13 +310,13 @@ void ReleaseHoldsWaitedFor(CUcontext context, uint64_t stream, bool whole_contex
 void OnMemoryFreed(const StreamKey& key, CUstream stream, bool per_thread) noexcept {
   if (!IsHeld(key, stream, per_thread)) return;
   const auto comes_before = ComesBefore(key, IsBlocking(stream, per_thread));
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   for (HeldStream& one : Streams()) one.has_freed |= comes_before(one);
 }
 
 bool MayBeFreedBehindHold(const StreamKey& key) noexcept {
   if (!AnyIsHeld()) return false;
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   return AnyIsHeldLocked([key](const HeldStream& one) {
     return one.has_freed && (one.is_all || one.context != key.context || one.id != key.stream);
   });
@@ -330,7 +330,7 @@ void PauseHoldsOf(CUcontext context) noexcept {
   while (any_asks) {
     any_asks = false;
     {
-      const MutexLock lock(mutex);
+      const MutexLock lock(host_holds_mutex);
       for (HeldStream& one : Streams()) {
         if (one.context != of) continue;
         one.is_paused = true;
@@ -344,7 +344,7 @@ void PauseHoldsOf(CUcontext context) noexcept {
 void ResumeHoldsOf(CUcontext context) noexcept {
   if (!AnyIsHeld()) return;
   const auto of = reinterpret_cast<uint64_t>(context);
-  const MutexLock lock(mutex);
+  const MutexLock lock(host_holds_mutex);
   for (HeldStream& one : Streams()) one.is_paused &= one.context != of;
 }
 
@@ -361,7 +361,7 @@ void StartHostHolds() noexcept {
 }
 
 void ForgetHoldsAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  host_holds_mutex = PTHREAD_MUTEX_INITIALIZER;
   streams = nullptr;  // not freed: another thread of the parent may have been changing it
   internal::holds.store(0);
   ForgetHeldEventsAfterFork();

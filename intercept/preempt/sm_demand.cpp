@@ -17,7 +17,7 @@ namespace cupola::intercept::preempt {
 namespace {
 
 // Held while `fits` is changed, never over a driver call.
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t sm_demand_mutex = PTHREAD_MUTEX_INITIALIZER;
 FitTable fits;
 std::atomic<bool> is_full{false};
 
@@ -52,7 +52,7 @@ uint32_t SmsWanted(LaunchContext& context, const Launch& launch) noexcept {
       if (scope.is_kept()) return runtime::kAllSms;
       per_sm = AskWhatFits(launch.function, block, launch.shared_bytes);
     }
-    const MutexLock lock(mutex);
+    const MutexLock lock(sm_demand_mutex);
     if (!fits.Set(launch.function, block, launch.shared_bytes, per_sm)) is_full.store(true);
   }
   const uint64_t rows = uint64_t{launch.grid[1]} * launch.grid[2];
@@ -61,13 +61,13 @@ uint32_t SmsWanted(LaunchContext& context, const Launch& launch) noexcept {
 }
 
 void ForgetSmNeeds() noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(sm_demand_mutex);
   fits.Clear();
   is_full.store(false);
 }
 
 void ForgetSmNeedsAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  sm_demand_mutex = PTHREAD_MUTEX_INITIALIZER;
   fits.Clear();
   is_full.store(false);
 }

@@ -29,7 +29,7 @@ struct Owners {
 };
 
 HandleMap names;
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t kernel_names_mutex = PTHREAD_MUTEX_INITIALIZER;
 Owners* owners = nullptr;
 
 Owners& OwnersLocked() {
@@ -88,7 +88,7 @@ const char* AskDriver(const void* function) {
 
 uint32_t AskAndBind(const void* function) {
   const char* name = AskDriver(function);  // outside the mutex: the driver has locks of its own
-  const MutexLock lock(mutex);
+  const MutexLock lock(kernel_names_mutex);
   const uint32_t offset = InternLocked(name);
   BindLocked(function, nullptr, offset);
   return offset;
@@ -106,7 +106,7 @@ uint32_t KernelNameOf(const void* function) noexcept {
 
 void NameKernel(const void* function, const void* owner, const char* name) noexcept {
   if (function == nullptr || name == nullptr) return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(kernel_names_mutex);
   BindLocked(function, owner, InternLocked(name));
 }
 
@@ -117,26 +117,26 @@ void NameEnumerated(const void* function, const void* owner) noexcept {
 void AliasKernel(const void* alias, const void* function) noexcept {
   if (alias == nullptr || alias == function) return;
   const uint32_t offset = KernelNameOf(function);
-  const MutexLock lock(mutex);
+  const MutexLock lock(kernel_names_mutex);
   Owners& known = OwnersLocked();
   const auto owner = known.owner_of.find(function);
   BindLocked(alias, owner != known.owner_of.end() ? owner->second : nullptr, offset);
 }
 
 void OnModuleOfNames(const void* module, const void* context) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(kernel_names_mutex);
   OwnersLocked().context_of[module] = context;
 }
 
 void ForgetOwner(const void* owner) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(kernel_names_mutex);
   ForgetOwnerLocked(owner);
   ForgetOwnerLocked(nullptr);
   OwnersLocked().context_of.erase(owner);
 }
 
 void ForgetContext(const void* context) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(kernel_names_mutex);
   Owners& known = OwnersLocked();
   std::erase_if(known.context_of, [context](const auto& module) {
     if (module.second != context) return false;
@@ -147,7 +147,7 @@ void ForgetContext(const void* context) noexcept {
 }
 
 void ResetKernelNamesAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  kernel_names_mutex = PTHREAD_MUTEX_INITIALIZER;
   owners = nullptr;  // not freed: another thread of the parent may have been changing it
   names.ResetAfterFork();
 }

@@ -38,7 +38,7 @@ struct Kernel {
   uint32_t launches = 0;
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t features_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<int> file{-1};
 FileIdentity identity;  // of the file behind `file`; written before `file` is
 std::atomic<uint64_t> written{0};
@@ -217,7 +217,7 @@ bool FeaturesOn() noexcept { return file.load(std::memory_order_relaxed) >= 0; }
 
 bool KnowsKernelOf(const FeatureLaunch& launch) noexcept {
   if (launch.function == nullptr || launch.name == nullptr) return true;
-  const MutexLock lock(mutex);
+  const MutexLock lock(features_mutex);
   const auto found = kernels->find(launch.function);
   return found != kernels->end() && found->second.name == launch.name;
 }
@@ -228,7 +228,7 @@ void DescribeFeatures(const FeatureLaunch& launch, FeatureLine* line) noexcept {
   std::vector<Parameter> parameters;
   uint32_t number = 0;
   {
-    const MutexLock lock(mutex);
+    const MutexLock lock(features_mutex);
     Kernel& kernel = (*kernels)[launch.function];
     if (kernel.name != launch.name) Learn(launch, &kernel);
     if (++kernel.launches > kAllOfTheFirst && kernel.launches % kThenEvery != 0) return;
@@ -259,7 +259,7 @@ void WriteFeatureText(const char* text) noexcept {
 }
 
 void ResetFeaturesAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  features_mutex = PTHREAD_MUTEX_INITIALIZER;
   kernels = nullptr;  // not freed: another thread of the parent may have been changing it
   const int old = OpenFile();
   file.store(-1);

@@ -41,7 +41,7 @@ struct Table {
   std::unordered_map<const void*, UseIndex> by_handle;
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t launch_uses_mutex = PTHREAD_MUTEX_INITIALIZER;
 Table* table = nullptr;
 
 Table& TableLocked() {
@@ -100,27 +100,27 @@ KernelUse ReportOf(const CountedKernel& kernel) {
 
 UseIndex UseOf(const void* function) noexcept {
   {
-    const MutexLock lock(mutex);
+    const MutexLock lock(launch_uses_mutex);
     Table& all = TableLocked();
     const auto found = all.by_handle.find(function);
     if (found != all.by_handle.end()) return found->second;
   }
   // Without the mutex, since the driver has locks of its own.
   const char* const name = function == nullptr ? "(graph)" : DriversNameOf(function);
-  const MutexLock lock(mutex);
+  const MutexLock lock(launch_uses_mutex);
   const UseIndex index = IndexOfNameLocked(name != nullptr ? name : "");
   TableLocked().by_handle[function] = index;
   return index;
 }
 
 bool IsToBeTimed(UseIndex kernel) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(launch_uses_mutex);
   const uint64_t asked = TableLocked().kernels[kernel].asked++;
   return asked < kTimedFirst || asked % kTimedEvery == 0;
 }
 
 void AddLaunch(UseIndex kernel, const LaunchUse& use) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(launch_uses_mutex);
   CountedKernel& counted = TableLocked().kernels[kernel];
   if (use.has_failed) {
     ++counted.failed;
@@ -136,7 +136,7 @@ void AddLaunch(UseIndex kernel, const LaunchUse& use) noexcept {
 }
 
 void AddTime(uint64_t ticket, uint64_t ns) noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(launch_uses_mutex);
   const uint64_t kernel = ticket / kWays;
   if (table == nullptr || kernel >= table->kernels.size()) return;
   CountedWay& way = table->kernels[kernel].ways[ticket % kWays];
@@ -145,7 +145,7 @@ void AddTime(uint64_t ticket, uint64_t ns) noexcept {
 }
 
 void ForgetHandlesOfUses() noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(launch_uses_mutex);
   if (table != nullptr) table->by_handle.clear();
 }
 
@@ -153,7 +153,7 @@ LaunchReport MakeReport() noexcept {
   char program[1024] = "";
   (void)sched::ExecutablePath("/proc/self", program, sizeof program);
   LaunchReport report{.pid = getpid(), .program = program};
-  const MutexLock lock(mutex);
+  const MutexLock lock(launch_uses_mutex);
   if (table == nullptr) return report;
   for (const CountedKernel& kernel : table->kernels) report.kernels.push_back(ReportOf(kernel));
   std::stable_sort(report.kernels.begin(), report.kernels.end(), [](const KernelUse& a, const KernelUse& b) {
@@ -164,7 +164,7 @@ LaunchReport MakeReport() noexcept {
 }
 
 void ForgetUsesAfterFork() noexcept {
-  mutex = PTHREAD_MUTEX_INITIALIZER;
+  launch_uses_mutex = PTHREAD_MUTEX_INITIALIZER;
   table = nullptr;  // not freed: another thread of the parent may have been changing it
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 enum class Output { kNone, kText, kJson, kFile };
 Output output = Output::kNone;
-std::string* file = nullptr;  // the path, for kFile; never destroyed
+std::string* report_file = nullptr;  // the path, for kFile; never destroyed
 
 /// Holds a lock on standard error, so that processes write one after the other. It is not waited for longer than
 /// some seconds. Where the file takes no locks, lines of reports may mix.
@@ -61,12 +61,12 @@ void WriteToError(std::string_view text) {
 
 void AppendToFile(const std::string& line) {
   const WithoutWriteSignals quiet;
-  const int descriptor = open(file->c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+  const int descriptor = open(report_file->c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
   const bool is_written =
       descriptor >= 0 && write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   const int error = errno;
   if (descriptor >= 0) close(descriptor);
-  if (!is_written) Say(Level::kWarn, {"the report cannot be written to ", *file, ": ", strerror(error)});
+  if (!is_written) Say(Level::kWarn, {"the report cannot be written to ", *report_file, ": ", strerror(error)});
 }
 
 Output AskedOutput() {
@@ -75,7 +75,7 @@ Output AskedOutput() {
   if (word == "off") return Output::kNone;
   if (word == "1" || word == "text") return Output::kText;
   if (word == "json") return Output::kJson;
-  if (file == nullptr) file = new std::string(word);
+  if (report_file == nullptr) report_file = new std::string(word);
   return Output::kFile;
 }
 

@@ -33,10 +33,10 @@ struct Area {
   std::atomic<uint32_t> turn{0};   ///< place at which the next search begins
 };
 Area areas[kMostEngines];
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t staging_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void Allocate(Area* area) {
-  const MutexLock lock(mutex);
+  const MutexLock lock(staging_mutex);
   if (area->asked.load()) return;
   const RelaxedCapture relaxed;
   const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);

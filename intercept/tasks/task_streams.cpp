@@ -30,7 +30,7 @@ constexpr uint64_t kPatienceNs = 40'000;
 constexpr uint32_t kMostBackoff = 1024;  // launches between queries, at most
 // Of the calls by which a thread asks whether a stream's tasks have run, and of the queries of
 // WatchOverEvent, each so-many-th has TaskWatch look at a task (task_watch.h).
-constexpr uint32_t kLookEvery = 64;
+constexpr uint32_t kTaskWatchEvery = 64;
 // After a thread has waited for an event for kSpinNs, it sleeps for kSleepUs between queries, which
 // is then a small part of its wait.
 constexpr uint64_t kSpinNs = 10'000'000;
@@ -39,7 +39,7 @@ constexpr useconds_t kSleepUs = 100;
 // Held while an entry of `all` is added or given to another stream or engine, and while a stream is
 // forgotten. Readers of `all` do not take it: entries are never destroyed, and `count` grows only
 // after the pointer to a new entry was written.
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t streams_mutex = PTHREAD_MUTEX_INITIALIZER;
 HandleMap by_handle;  // CUstream -> StreamTasks*, for streams that are no default streams
 StreamTasks* all[kMostStreams];
 std::atomic<uint32_t> count{0};                  // entries of `all`, free ones included
@@ -106,7 +106,7 @@ StreamTasks* AddLocked(TaskEngine& engine, CUstream stream) {
 }
 
 StreamTasks* Add(TaskEngine& engine, CUstream stream) {
-  const MutexLock lock(mutex);
+  const MutexLock lock(streams_mutex);
   if (stream == CU_STREAM_LEGACY) {
     std::atomic<StreamTasks*>& known = legacy[engine.index()];
     if (known.load() == nullptr) known.store(AddLocked(engine, stream));
@@ -152,7 +152,7 @@ void EndOwnWithThread() {
 StreamTasks* AddOwn(TaskEngine& engine) {
   if (own.stream != nullptr && own.stream->engine.load()->IsReady()) return nullptr;
   CountProgramStream();
-  const MutexLock lock(mutex);
+  const MutexLock lock(streams_mutex);
   if (own.stream != nullptr) own.stream->owner.store(nullptr);
   StreamTasks* const added = AddLocked(engine, CU_STREAM_PER_THREAD);
   if (added != nullptr) {
@@ -372,7 +372,7 @@ void FlushStuck() noexcept {
 // A stream may be forgotten while the locks are held, but it changes its engine only under the
 // mutex.
 AllStreams::AllStreams(const TaskEngine& engine) noexcept : engine_(engine) {
-  pthread_mutex_lock(&mutex);
+  pthread_mutex_lock(&streams_mutex);
   for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) {
     if (all[i]->engine.load() == &engine_) all[i]->Take();
   }
@@ -382,7 +382,7 @@ AllStreams::~AllStreams() {
   for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) {
     if (all[i]->engine.load() == &engine_) all[i]->Give();
   }
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&streams_mutex);
 }
 
 StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept {
@@ -480,7 +480,7 @@ bool HasTasks(CUstream stream, bool per_thread) noexcept {
   const StreamTasks* const before = FirstBefore(*engine, stream, key);
   if (before == nullptr) return false;
   thread_local uint32_t asked = 0;
-  if (++asked % kLookEvery == 0) engine->LookAt(before->LastPut().column);
+  if (++asked % kTaskWatchEvery == 0) engine->LookAt(before->LastPut().column);
   return engine->GoesOn();
 }
 
@@ -490,7 +490,7 @@ void WatchOverEvent(CUevent event) noexcept {
   const auto query = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000);
   const uint64_t since = NowNs();
   uint32_t number = 0;
-  for (uint32_t turn = 0; turn % kLookEvery != 0 || LookAtNext(&number); ++turn) {
+  for (uint32_t turn = 0; turn % kTaskWatchEvery != 0 || LookAtNext(&number); ++turn) {
     if (query(event) != CUDA_ERROR_NOT_READY) return;
     if (NowNs() - since > kSpinNs) usleep(kSleepUs);
   }
@@ -513,7 +513,7 @@ uint32_t StreamsSoFar() noexcept { return made.load(std::memory_order_relaxed) +
 
 void ForgetStream(CUstream stream) noexcept {
   ForgetKernels(stream);
-  const MutexLock lock(mutex);
+  const MutexLock lock(streams_mutex);
   auto* const known = reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
   if (known == nullptr) return;
   by_handle.Erase(stream);

@@ -29,7 +29,7 @@ constexpr uint64_t kEveryNs = 1'000'000;
 // as waiting for this long.
 constexpr uint64_t kUnnamedNs = 100'000'000;
 
-constexpr size_t kMostStreams = 32;
+constexpr size_t kMostWaitingStreams = 32;
 
 // A stream into which kernels were launched.
 struct Entry {
@@ -38,8 +38,8 @@ struct Entry {
   uint64_t until_ns = 0;               // for CU_STREAM_PER_THREAD: until then it may wait
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-Entry entries[kMostStreams];  // under the mutex
+pthread_mutex_t waiting_kernels_mutex = PTHREAD_MUTEX_INITIALIZER;
+Entry entries[kMostWaitingStreams];  // under the mutex
 size_t oldest = 0;            // the entry to be replaced when none is free
 std::atomic<uint64_t> next_look_ns{0};
 
@@ -77,7 +77,7 @@ TaskEngine* RecordPendingKernel(CUstream stream, bool per_thread) noexcept {
   if ((key.flags & kFlagLegacyStream) != 0) stream = CU_STREAM_LEGACY;
   const bool is_own = (key.flags & kFlagPerThreadStream) != 0;
   if (is_own) stream = CU_STREAM_PER_THREAD;
-  const MutexLock lock(mutex);
+  const MutexLock lock(waiting_kernels_mutex);
   if (!engine->IsReady()) return nullptr;
   const auto is_it = [&](const Entry& each) {
     return each.engine == engine && each.stream == stream;
@@ -86,7 +86,7 @@ TaskEngine* RecordPendingKernel(CUstream stream, bool per_thread) noexcept {
   if (entry == std::end(entries)) {
     entry = std::ranges::find(entries, nullptr, &Entry::engine);
     // A program with kernels in more streams at once loses the entry that was made first.
-    if (entry == std::end(entries)) Free(*(entry = &entries[oldest++ % kMostStreams]));
+    if (entry == std::end(entries)) Free(*(entry = &entries[oldest++ % kMostWaitingStreams]));
     *entry = {.engine = engine, .stream = stream};
     internal::waiting_kernels.fetch_add(1, std::memory_order_relaxed);
   }
@@ -96,7 +96,7 @@ TaskEngine* RecordPendingKernel(CUstream stream, bool per_thread) noexcept {
 
 void ForgetKernels(CUstream stream) noexcept {
   if (internal::waiting_kernels.load() == 0) return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(waiting_kernels_mutex);
   for (Entry& each : entries) {
     if (each.engine != nullptr && each.stream == stream) Free(each);
   }
@@ -104,7 +104,7 @@ void ForgetKernels(CUstream stream) noexcept {
 
 void ForgetKernelsOf(const TaskEngine& engine) noexcept {
   if (internal::waiting_kernels.load() == 0) return;
-  const MutexLock lock(mutex);
+  const MutexLock lock(waiting_kernels_mutex);
   for (Entry& each : entries) {
     if (each.engine == &engine) Free(each);
   }
@@ -124,7 +124,7 @@ void EndDriverWait() noexcept {
 void internal::MakeWay(TaskEngine& engine) noexcept {
   const uint64_t now = NowNs();
   if (now < next_look_ns.load(std::memory_order_relaxed)) return;
-  if (pthread_mutex_trylock(&mutex) != 0) return;
+  if (pthread_mutex_trylock(&waiting_kernels_mutex) != 0) return;
   bool waits = CallsWaitLong(now);
   for (Entry& each : entries) {
     if (each.engine == nullptr) continue;
@@ -135,7 +135,7 @@ void internal::MakeWay(TaskEngine& engine) noexcept {
     }
   }
   next_look_ns.store(NowNs() + kEveryNs, std::memory_order_relaxed);
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&waiting_kernels_mutex);
   if (waits) engine.AskToLeave();
 }
 

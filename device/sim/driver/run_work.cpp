@@ -1,10 +1,13 @@
 // The Engine's methods that run one piece of work. The thread of the work's stream calls them, without the Engine's
 // mutex. Errors become the sticky error of the context.
+#include <fcntl.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "device/sim/driver/context.h"
 #include "device/sim/driver/stream.h"
@@ -53,6 +56,61 @@ void RunCopy(const CopyWork& copy, Gate* gate) {
   }
 }
 
+/// Zeroes device memory. Its pages are private memory of this process, so those that nobody has touched since they were
+/// allocated are zero already. They stay without memory, because a program may clear much more than it uses: hundreds of
+/// processes would keep the machine busy with pages that none of them reads.
+class Zeroing {
+ public:
+  Zeroing() : pagemap_(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {}
+  ~Zeroing() {
+    if (pagemap_ >= 0) close(pagemap_);
+  }
+  Zeroing(const Zeroing&) = delete;
+  Zeroing& operator=(const Zeroing&) = delete;
+
+  void Clear(uint8_t* at, uint64_t bytes) {
+    const uint64_t start = reinterpret_cast<uint64_t>(at), end = start + bytes;
+    const uint64_t first = (start + kPage - 1) / kPage, last = end / kPage;  // the whole pages
+    if (first >= last || !Read(first, last - first)) {
+      std::memset(at, 0, bytes);
+      return;
+    }
+    std::memset(at, 0, first * kPage - start);
+    for (uint64_t page = first; page < last; ++page) {
+      if (IsTouched(pages_[page - first])) std::memset(reinterpret_cast<void*>(page * kPage), 0, kPage);
+    }
+    std::memset(reinterpret_cast<void*>(last * kPage), 0, end - last * kPage);
+  }
+
+ private:
+  static constexpr uint64_t kPage = 4096;
+  /// An entry of /proc/self/pagemap (proc_pid_pagemap(5)): bit 63: in memory, bit 62: swapped out.
+  static bool IsTouched(uint64_t entry) { return entry >> 62 != 0; }
+  bool Read(uint64_t first, uint64_t count) {
+    pages_.resize(count);
+    const auto bytes = static_cast<ssize_t>(count * sizeof(uint64_t));
+    return pagemap_ >= 0 &&
+           pread(pagemap_, pages_.data(), bytes, static_cast<off_t>(first * sizeof(uint64_t))) == bytes;
+  }
+
+  const int pagemap_;
+  std::vector<uint64_t> pages_;
+};
+/// From this size of a row on, looking at its pages costs less than clearing them.
+constexpr uint64_t kLeastToLookAt = 64 << 10;
+
+void ClearRows(const FillWork& fill, uint64_t row_bytes, Gate* gate) {
+  Zeroing zeroing;
+  for (uint64_t y = 0; y < fill.height; ++y) {
+    auto* row = reinterpret_cast<uint8_t*>(fill.address + y * fill.pitch);
+    for (uint64_t done = 0; done < row_bytes; Pause(gate)) {
+      const uint64_t piece = std::min(row_bytes - done, kPieceBytes);
+      zeroing.Clear(row + done, piece);
+      done += piece;
+    }
+  }
+}
+
 template <typename T>
 void FillRows(const FillWork& fill, Gate* gate) {
   for (uint64_t y = 0; y < fill.height; ++y) {
@@ -65,7 +123,10 @@ void FillRows(const FillWork& fill, Gate* gate) {
   }
 }
 
-void RunFill(const FillWork& fill, Gate* gate) {
+/// `is_own`: the memory is the device's, and not memory of the host that is mapped into it.
+void RunFill(const FillWork& fill, bool is_own, Gate* gate) {
+  const uint64_t row_bytes = fill.width * fill.element_bytes;
+  if (fill.value == 0 && is_own && row_bytes >= kLeastToLookAt) return ClearRows(fill, row_bytes, gate);
   switch (fill.element_bytes) {
     case 1: return FillRows<uint8_t>(fill, gate);
     case 2: return FillRows<uint16_t>(fill, gate);
@@ -187,7 +248,10 @@ void Engine::Run(Context& context, Work& work) {
                  [](EmptyWork&) {},
                  [&](KernelWork& kernel) { RunKernel(context, kernel); },
                  [&](CopyWork& copy) { WithDevice([&] { RunCopy(copy, gate_); }); },
-                 [&](FillWork& fill) { WithDevice([&] { RunFill(fill, gate_); }); },
+                 [&](FillWork& fill) {
+                   const bool is_own = !device_->FindRange(fill.address).is_host;
+                   WithDevice([&] { RunFill(fill, is_own, gate_); });
+                 },
                  [&](HostWork& host) { RunHost(context, host); },
                  [&](EventRecordWork& event) { if (event.record) MarkDone(*event.record); },
                  [&](EventWaitWork& event) { if (event.record) WaitRecord(*event.record); },

@@ -1,9 +1,13 @@
 // Order between streams: random programs against a model of happens-before, and the rules of the
 // legacy default stream one by one.
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <bitset>
 #include <chrono>
 #include <shared_mutex>
 #include <thread>
+#include <vector>
 
 #include "base/prng.h"
 #include "tests/unit/sim/driver/fixture.h"
@@ -218,6 +222,35 @@ TEST_F(DriverTest, WaitValueHoldsTheStreamUntilTheHostWrites) {
   EXPECT_EQ(driver_.Synchronize(stream), CUDA_SUCCESS);
   EXPECT_TRUE(passed.load());
   EXPECT_EQ(word, 77u);
+}
+
+// Programs clear much more than they use. What nobody has touched is zero, and takes no memory for being cleared.
+TEST_F(DriverTest, ClearingTouchesNoPageThatNobodyHasTouched) {
+  constexpr uint64_t kBytes = 8 << 20, kPage = 4096, kFrom = 100, kTo = kBytes - 50;
+  const uint64_t at = driver_.memory().AllocateDevice(kBytes, MemoryKind::kDevice, &context_);
+  ASSERT_NE(at, 0u);
+  auto* const bytes = reinterpret_cast<unsigned char*>(at);
+  const std::vector<uint64_t> touched = {0,         kFrom - 1,       kFrom,  kPage - 1,  kPage,     3 * kPage + 7,
+                                         4u << 20, (4u << 20) - 1, kTo - 1, kTo, kBytes - 1};
+  for (const uint64_t place : touched) bytes[place] = 0xAB;
+  Stream& stream = NewStream(CU_STREAM_NON_BLOCKING);
+  FillWork fill{};
+  fill.address = at + kFrom;
+  fill.element_bytes = 1;
+  fill.width = fill.pitch = kTo - kFrom;
+  fill.height = 1;
+  ASSERT_EQ(driver_.Enqueue(stream, fill), CUDA_SUCCESS);
+  ASSERT_EQ(driver_.Synchronize(stream), CUDA_SUCCESS);
+
+  std::vector<unsigned char> has_memory(kBytes / kPage);
+  const auto first_page = (at + kPage - 1) / kPage * kPage;
+  ASSERT_EQ(mincore(reinterpret_cast<void*>(first_page), kBytes - kPage, has_memory.data()), 0);
+  EXPECT_LE(std::count(has_memory.begin(), has_memory.end(), 1), static_cast<int64_t>(touched.size()));
+  for (uint64_t place = 0; place < kBytes; ++place) {
+    const bool is_outside = place < kFrom || place >= kTo;
+    const bool was_touched = std::find(touched.begin(), touched.end(), place) != touched.end();
+    if (bytes[place] != (is_outside && was_touched ? 0xAB : 0)) FAIL() << place;
+  }
 }
 
 // A GPU's driver does not let another thread launch into the context meanwhile. So the resume of a kernel that such a
