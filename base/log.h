@@ -9,7 +9,8 @@ namespace cupola {
 
 inline constexpr char kLogPattern[] = "cupola: %^%l%$: %v";
 
-/// Sends spdlog's default logger to standard error with Cupola's pattern. Call once from main().
+/// Sends spdlog's default logger to standard error with Cupola's pattern. cli/main.cpp calls it once, before there are
+/// other threads; from then on any thread may log.
 void InitLog();
 
 }  // namespace cupola

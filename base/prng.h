@@ -1,6 +1,7 @@
 // Prng: the one source of randomness in tests and simulation. The same seed gives the same numbers
-// on every machine. It is SplitMix64 (Steele, Lea, Flood, OOPSLA'14), which is not for
-// cryptography. One thread at a time.
+// on every machine. Each test, each chooser of the stepped device and each cross-validation of
+// models makes one of its own; one thread at a time. It is SplitMix64 (Steele, Lea, Flood,
+// OOPSLA'14), which is not for cryptography.
 #pragma once
 
 #include <cstdint>

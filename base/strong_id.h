@@ -1,4 +1,5 @@
-// StrongId: an integer that names one kind of thing and cannot be mixed up with another kind.
+// StrongId: an integer that names one kind of thing, such as a client of the arbiter, and cannot be mixed up with
+// another kind. A plain value; any thread.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,5 @@
-// `cupola doctor`: what is missing on this machine, and how to mend it.
+// The subcommand `cupola doctor`, which prints what is missing on this machine and how to mend it (doctor.h finds it
+// out). See commands.h for the rules.
 #pragma once
 
 namespace CLI {

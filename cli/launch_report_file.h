@@ -1,5 +1,6 @@
-// Reports of processes (profiles/report/launch_report.h) as files: the lines of JSON that processes write, one object
-// with all of them, and the last such object, which `cupola run --report` keeps for `cupola why`.
+// Launch reports of processes (profiles/report/launch_report.h) as files: the lines of JSON that processes write, one
+// object with all of them, and the last such object, which `cupola run --report` (launch_report_run.cpp) keeps and
+// `cupola why` reads. Called on the main thread. (The page that `cupola report` makes of traces is another thing.)
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ std::string ReportsJson(const std::vector<LaunchReport>& reports);
 
 /// The file of the last report: last-report.json in the folder of profiles. "" where there is no such folder.
 std::string LastReportPath();
-/// Errors: kIo.
+/// Replaces the file at LastReportPath by `json`, and makes its folder where there is none. Errors: kIo.
 Status KeepLastReport(const std::string& json);
 
 }  // namespace cupola

@@ -1,5 +1,6 @@
 // Examines a program before it is started: where it is, whether it can be executed, and whether the
-// dynamic loader will preload a library into it. It only reads files. Any thread.
+// dynamic loader will preload a library into it. `cupola run`, `profile` and `tune` call it before
+// they start a program (prepare_run.cpp). It only reads files; any thread.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 // section 5.2.2). A turn of client i is T * W_i / W_least of GPU time. A turn overruns because a victim leaves only at
 // a block boundary; the overrun is taken off the client's next turn, so that the shares hold whatever the blocks are
 // like. A client without work loses its turn after a short grace period: the gap between two kernels is no reason to
-// switch.
+// switch. MakePolicy creates it; the Arbiter of one GPU owns and calls it (policy.h). Not thread-safe.
 #pragma once
 
 #include <algorithm>

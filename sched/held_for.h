@@ -1,5 +1,7 @@
-// HeldFor: for whose sake the daemon may come to ask a process to yield in its own name. Policies
-// decide it and the board passes it on.
+// HeldFor: for whose sake the daemon may come to ask a process to yield in its own name. The
+// daemon's policy decides it (Policy::HoldsFor), the board passes it on (BoardSlot::may_be_held), and
+// the process itself decides by it whether its launches need gates or are to be stoppable. A plain
+// value.
 #pragma once
 
 #include <cstdint>

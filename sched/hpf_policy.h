@@ -1,6 +1,7 @@
 // HpfPolicy: HPF, highest priority first; within a priority the shortest remaining time first, with preemption only
 // where it pays (FLEP figure 6 and section 5.2.1). Preemption is spatial (FLEP section 4.1) where the kernels share a
-// context and the one to run needs few SMs.
+// context and the one to run needs few SMs. MakePolicy creates it; the Arbiter of one GPU owns and calls it (policy.h).
+// Not thread-safe.
 //
 // Figure 6 takes predictions for true. Where they are wrong (a launch outlives its prediction, or a burst does not
 // end), launches of equal priority take turns. The turn of a launch doubles with each turn that it has had. So a launch

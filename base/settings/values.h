@@ -1,5 +1,6 @@
-// How the values of settings are read from text. Pure functions without allocation, also for constant expressions, so
-// that a default that cannot be read is found by the compiler. They call nothing that may throw (such as
+// How the values of settings are read from text: of the environment (variables.h, problems.h) and of the table's
+// defaults. Pure functions without allocation, also for constant expressions, so that a default that cannot be read is
+// found by the compiler. They call nothing that may throw (such as
 // string_view::substr), which would put the C++ library's exceptions into the preloaded library, and nothing of the C
 // library that the door may not need (string_view::find calls memchr). Any thread.
 #pragma once
@@ -33,6 +34,7 @@ constexpr std::optional<int64_t> ParseNumber(std::string_view text, int64_t leas
   return number && *number >= least && *number <= most ? number : std::nullopt;
 }
 
+/// "1" is true and "0" is false; nothing where there is anything else.
 constexpr std::optional<bool> ParseFlag(std::string_view text) {
   if (text == "1") return true;
   return text == "0" ? std::optional<bool>(false) : std::nullopt;
@@ -49,6 +51,7 @@ constexpr void ForEachWord(std::string_view words, Use use) {
   }
 }
 
+/// Whether `word` is one of the words of such a list.
 constexpr bool IsWordOf(std::string_view words, std::string_view word) {
   bool is_one = false;
   ForEachWord(words, [&](std::string_view each) { is_one = is_one || each == word; });

@@ -1,4 +1,5 @@
-// Writes the page of `cupola report`: one HTML file that needs no other file and no network. The template, its style and
+// Makes the text of the page of `cupola report`: one HTML file that needs no other file and no network.
+// report_command.cpp calls MakePage and writes the file. Pure functions; any thread. The template, its style and
 // its scripts are files in cli/report/page/, which the build puts together (embed.py). The data is JSON in a script
 // element that browsers do not run.
 #pragma once

@@ -1,5 +1,6 @@
 // How a TaskSystem puts its errors into words, with what it knows of them itself (task_error.h has
-// the words of each error). cupola/task.h includes this header behind its declarations. Host code.
+// the words of each error). cupola/task.h includes this header behind its declarations; programs call Describe
+// only. Host code; any thread.
 #pragma once
 
 #include "cupola/task.h"

@@ -1,6 +1,7 @@
 // What the host's side of a TaskSystem needs of the operating system and of CUDA: a count of forks,
 // memory that the device can map, and a guard for stream captures. Host code; only
-// cupola/task_system.h uses it.
+// cupola/task_system.h uses it, on the program's threads: HostPages and RelaxedCapture belong to the
+// thread that makes them, the count of forks may be read by any.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,6 @@
 // Finds the function that the program would have called without the door: the definition that comes next
-// after the door's in the order of the loaded objects. It may be another preloaded library's.
+// after the door's in the order of the loaded objects. It may be another preloaded library's. door.cpp calls
+// it for `dlopen`, `dlsym` and the like, on the program's threads.
 #pragma once
 
 namespace cupola::intercept {

@@ -1,5 +1,6 @@
 // Which allocation an address lies in; and the input bytes of a launch, which are the sizes of the
-// different allocations that its pointer arguments lie in. Any thread.
+// different allocations that its pointer arguments lie in. Predictions and the records of `cupola
+// profile` ask on the launching thread; the hooks of calls that make memory report here. Any thread.
 #pragma once
 
 #include <algorithm>

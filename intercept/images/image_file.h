@@ -1,5 +1,7 @@
 // Image files: a program gives the driver the name of a file with an image. These functions get
-// what was in the file when the driver read it. Stateless; any thread.
+// what was in the file when the driver read it. The hooks of cuModuleLoad and cuLibraryLoadFromFile call
+// LookAtFile before the driver's call and ReadUnchangedFile after it (entry/module_events.h), on the
+// program's thread. Stateless; any thread.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +18,7 @@ struct FileFacts {
   struct stat facts{};
 };
 
+/// One stat(2); `exists` is false where that fails.
 FileFacts LookAtFile(const char* path) noexcept;
 
 struct FileContents {

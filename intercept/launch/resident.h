@@ -2,7 +2,8 @@
 // below call them. Each of the three keeps work that holds up others: guarded launches that may have been stopped, the
 // MasterKernel, and launches that are held back. They do not include each other's headers; each fills its part when
 // the process starts (preempt::StartPreemption, tasks::StartTasks, batches::StartBatches), before any launch. The
-// functions of a part that is not filled do nothing and answer that nothing is there.
+// functions of a part that is not filled do nothing and answer that nothing is there. Any thread may call them, except
+// where a function is said to be for the agent.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,7 @@
 // TimePerLaunch: the mean time of a launch on one GPU, estimated from demand: the length of a burst
-// divided by the number of its launches. Part of DemandState.
+// divided by the number of its launches. Part of DemandState (demand.h): who ends demand adds the burst, and
+// gates.cpp reads the mean to tell how many launches may come between two gates. Times are of
+// CLOCK_MONOTONIC.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,6 @@
-// The carve-out: how much of an SM's memory is shared memory; the rest is L1 cache. Any thread. The
-// driver is asked about a function that is already loaded, so nothing waits.
+// The carve-out: how much of an SM's memory is shared memory; the rest is L1 cache. variants.cpp asks
+// for it once for each kernel and shape of blocks, for launches with one worker fewer on each SM than fit. Any
+// thread. The driver is asked about a function that is already loaded, so nothing waits.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,7 @@
 // This process's part in preemption: start, fork and exit. StartPreemption decides whether the
-// process takes part (process/participation.h). docs/preemption.md.
+// process takes part (process/participation.h). entry/start.cpp calls these functions, on the thread
+// that opens the driver, forks or exits; guarded_context.cpp calls RegisterPreemptionExit, on the thread that
+// makes a context ready for guarded launches. docs/preemption.md.
 #pragma once
 
 #include <atomic>

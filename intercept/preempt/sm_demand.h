@@ -1,5 +1,6 @@
 // How many SMs a launch of this process needs, as the process tells the board (sm_needs.h has the
-// arithmetic). Any thread.
+// arithmetic). The launch path asks when a launch begins or renews demand; module_events.cpp reports that
+// code was unloaded. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 
 namespace cupola::intercept {
 
-/// One kind of event; `Facts` are the arguments that subscribers get. Constant initialisation: it may be subscribed to
-/// and announced at any time, also while the process's constructors run.
+/// One kind of event, such as "a stream was destroyed"; `Facts` are the arguments that subscribers get. Constant
+/// initialisation: it may be subscribed to and announced at any time, also while the process's constructors run.
 template <typename... Facts>
 class Event {
  public:

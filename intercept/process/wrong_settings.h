@@ -5,6 +5,8 @@
 
 namespace cupola::intercept {
 
+/// Called by entry/start.cpp, once, on the thread that opens the driver. It reads the environment, so it is not for the
+/// launch path.
 void SayWrongSettings() noexcept;
 
 }  // namespace cupola::intercept

@@ -1,4 +1,5 @@
-// Whether this process writes a report at its end, and where to (CUPOLA_REPORT): as text or as one line of JSON on
+// Whether this process writes a launch report at its end (what `cupola run --report` prints; not the page of `cupola
+// report`), and where to (CUPOLA_REPORT): as text or as one line of JSON on
 // standard error, or as a line of JSON at the end of a file. Reports of several processes do not mix: a line in a file
 // is written by one write(2) in append mode, and standard error is locked meanwhile (fcntl(2)).
 #pragma once
@@ -15,6 +16,7 @@ void SayNoReport() noexcept;
 /// From exit(), after the last launch was timed: writes the report. A second call does nothing.
 void WriteReportAtExit() noexcept;
 
+/// In the child after a fork: forgets what was counted. The child's first call decides anew, by StartReport.
 void ForgetReportAfterFork() noexcept;
 
 }  // namespace cupola::intercept

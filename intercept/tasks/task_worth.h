@@ -1,7 +1,8 @@
 // Decides whether tasks pay. A task saves a launch, but a kernel's body takes somewhat longer as a
 // task than by itself, and the blocks of one launch share an SM. So where long tasks are what holds
 // streams up, rather than the host's launches, plain launches are as fast or faster
-// [measured: docs/tasks.md, "When tasks pay"]. The process has one, `worth`.
+// [measured: docs/tasks.md, "When tasks pay"]. The process has one, `worth`: task_times.cpp reports to it
+// what it measures, each launch asks it, and batches/ tell it how long launches take in batches.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Where the daemon's socket is. Clients, `cupola ctl` and `cupola serve` all look here. Uses only libc and does not
-// allocate.
+// allocate. Any thread, except that FindArbiterPlaces reads the environment.
 #pragma once
 
 #include <cstddef>

@@ -121,7 +121,7 @@ uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlo
 bool SetRequest(BoardView board, uint32_t victim, uint32_t requester, uint32_t sm_bound);
 
 /// From here until EndNotNow nobody newly asks this slot's process to yield; calls may be nested. Only the process
-/// itself calls it. Waits for requesters that are in the middle of asking, at most a millisecond. False: a client or
+/// itself calls it. Waits for requesters that are in the middle of asking, at most 20 ms. False: a client or
 /// the daemon asks the process already, and that request stands. Call EndNotNow in either case.
 bool BeginNotNow(BoardView board, uint32_t self);
 void EndNotNow(BoardView board, uint32_t self);

@@ -1,5 +1,5 @@
 // What the daemon does with the socket of one peer: find out who the peer is, take what came with a packet, and close.
-// Plain functions; any thread.
+// The Server calls these functions on its thread. They have no state, and would serve any thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ Result<ProcessIdentity> PeerOf(int fd);
 /// Whether the peer belongs to the daemon's user or to root.
 bool IsOwn(const ProcessIdentity& peer);
 
-/// The file descriptor that came with a packet, or -1; further ones are closed.
+/// The file descriptor that came with a packet, which the caller then owns, or -1; further ones are closed.
 int TakeDescriptor(msghdr& packet);
 
 /// Closes the connection in such a way that the peer can read what it was sent. A plain close would make the peer's

@@ -1,5 +1,6 @@
 // NamePattern: selects kernels by a regular expression (POSIX extended) that is searched in their
-// mangled and demangled names. Movable; any thread may match.
+// mangled and demangled names: the option --kernel of `cupola build`. A copy shares the compiled
+// expression. Any thread may match.
 #pragma once
 
 #include <memory>

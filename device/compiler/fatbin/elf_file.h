@@ -1,5 +1,6 @@
-// An ELF in memory, read by libelf: its headers, and its sections with checked bounds. Movable;
-// borrows the bytes; one thread at a time.
+// An ELF in memory, read by libelf: its headers, and its sections with checked bounds. What reads
+// cubins and the images in programs (cubin.h, elf_images.h) opens one for each file. It borrows the
+// bytes, which must outlive it. Movable; one thread at a time.
 #pragma once
 
 #include <gelf.h>
@@ -19,7 +20,7 @@ struct ElfSection {
   std::string_view name;
   GElf_Shdr header{};
   Bytes contents;
-  bool cut = false;  ///< it reaches beyond the end of the file; `contents` is what is there
+  bool cut = false;  ///< the section reaches beyond the end of the file; `contents` is what is there
 };
 
 class ElfFile {

@@ -1,4 +1,5 @@
-// Directives of functions and their bodies. Internal to the folder; pure; any thread.
+// Directives of functions and their bodies, such as .maxntid and .loc, as the passes that make side modules and task
+// modules read and drop them. Internal to the folder; pure; any thread.
 #pragma once
 
 #include <cstdint>

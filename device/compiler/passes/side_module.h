@@ -14,8 +14,10 @@ namespace cupola::passes {
 
 class SideModuleBuilder {
  public:
+  /// Both must outlive the builder.
   SideModuleBuilder(const ptx::Module& original, const SideModuleOptions& options)
       : original_(original), options_(options), planner_(original, options.arch), variables_(original) {}
+  /// Makes the module; to be called once. Its errors are those of MakeSideModule.
   Result<SideModule> Build();
 
  private:

@@ -23,6 +23,7 @@ void ForEachStatement(const ptx::Block& block, Visit visit) {
   }
 }
 
+/// Calls visit(const ptx::Instruction&) for every instruction, also in blocks in braces, in the order of the text.
 template <typename Visit>
 void ForEachInstruction(const ptx::Block& block, Visit visit) {
   ForEachStatement(block, [&](const ptx::Statement& statement) {
@@ -39,11 +40,13 @@ void ForEachOperand(AnyOperand& operand, Visit visit) {
   for (auto& child : operand.children) ForEachOperand(child, visit);
 }
 
+/// ForEachOperand for all operands of an instruction.
 template <typename AnyInstruction, typename Visit>
 void ForEachOperandOf(AnyInstruction& instruction, Visit visit) {
   for (auto& operand : instruction.operands) ForEachOperand(operand, visit);
 }
 
+/// Replaces each modifier `from` (without its dot) of the instruction by `to`.
 inline void ReplaceModifier(ptx::Instruction& instruction, std::string_view from,
                             std::string_view to) {
   for (std::string& modifier : instruction.modifiers) {

@@ -1,4 +1,6 @@
-// Parses PTX text into the IR. Pure; any thread.
+// Parses PTX text into the IR (ir.h). `cupola build` and `cupola inspect` call it for the PTX of a
+// program, the passes for the code that they add, and the simulated device for what it loads. Pure;
+// any thread.
 #pragma once
 
 #include <string_view>

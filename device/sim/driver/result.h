@@ -1,5 +1,5 @@
-// SIM_TRY: evaluates an expression and returns its CUresult from the enclosing function unless it
-// is CUDA_SUCCESS.
+// SIM_TRY: evaluates an expression once and returns its CUresult from the enclosing function, unless
+// it is CUDA_SUCCESS. For the functions of this folder that return a CUresult; any thread.
 #pragma once
 
 #include <cuda.h>

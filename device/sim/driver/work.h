@@ -1,6 +1,7 @@
 // The work that a stream runs and that a graph's node holds. Both use the same plain values, so
-// that one path serves captured and immediate calls. The values have no lock; their holder guards
-// them.
+// that one path serves captured and immediate calls. The Driver makes them of the program's calls, on
+// the calling thread; the stream's own thread runs them (run_work.cpp). The values have no lock: the
+// stream or graph that holds them guards them.
 #pragma once
 
 #include <cuda.h>

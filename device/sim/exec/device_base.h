@@ -1,6 +1,7 @@
-// The part that the devices of both modes share: memory, modules, and making a Grid of a launch.
-// The classes that implement free and stepped mode derive from it. `Interface` is Device or an
-// interface derived from it. Any thread.
+// The part that both devices share: memory, modules, and making a Grid of a launch. The device that
+// programs use (free_run.h) and the stepped device (stepped/stepped_device.h) derive from it.
+// `Interface` is Device or an interface derived from it; device.h says what each function does. Any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -66,6 +67,8 @@ class DeviceBase : public Interface {
   void FlushPrintf() override { printer_.Flush(); }
 
  protected:
+  /// The launch as the interpreter runs it, with the next number. A cooperative one gets 64 bytes of device memory,
+  /// which the deriving class frees when the grid has ended.
   Grid MakeGrid(GridLaunch launch) {
     Grid grid;
     grid.program = std::static_pointer_cast<const Program>(launch.module);

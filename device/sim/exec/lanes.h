@@ -1,6 +1,7 @@
 // Helpers with which handlers read and write lanes. Map1, Map2 and Map3 make a Handler over rows of
 // a function of values; AddressReader and Resolve find what a memory access means. Only the
-// instruction families use this header.
+// instruction families (ops_*.cpp) use this header. A Handler runs on the thread of the warp's SM, for
+// the lanes whose bits are set in `active`.
 #pragma once
 
 #include <bit>
@@ -34,6 +35,7 @@ inline void WriteCell(CellOf<T>* row, uint32_t lane, T value) {
   }
 }
 
+/// A Handler for d = Op(a): R is the type of the result, A that of the operand. Map2 and Map3 have more operands.
 template <typename R, typename A, typename Op>
 void Map1(Warp& warp, const Insn& in, uint32_t active) {
   auto* d = warp.Row<CellOf<R>>(in.d);

@@ -7,6 +7,7 @@
 
 namespace cupola::sim {
 
+/// The value of `bits` as e4m3, or else as e5m2.
 inline float Fp8ToFloat(bool e4m3, uint8_t bits) {
   const int mantissa_bits = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
   const int magnitude = bits & 0x7F;

@@ -1,6 +1,7 @@
 // Memory of warps and blocks that begins as zeros. A frame has a row for each register that the PTX
 // names, and most kernels touch few of them. So large memory comes straight from the operating
-// system, which neither clears nor provides pages that nobody touches.
+// system, which neither clears nor provides pages that nobody touches. The state of a warp or block
+// (state.h) owns each, and one thread at a time uses it.
 #pragma once
 
 #include <sys/mman.h>
