@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "device/compiler/ptx/walk.h"
+
 namespace cupola::build {
 namespace {
 
@@ -34,22 +36,18 @@ struct Survey {
   std::set<std::string> functions;  // functions that the bodies name
 };
 
-void Names(const Operand& operand, std::set<std::string>& names) {
-  if (operand.kind == Operand::Kind::kName || operand.kind == Operand::Kind::kIndexed) {
-    names.insert(operand.text);
-  }
-  for (const Operand& child : operand.children) Names(child, names);
+void AddNames(const Operand& operand, std::set<std::string>& names) {
+  ptx::ForEachOperand(operand, [&](const Operand& each) {
+    if (each.kind == Operand::Kind::kName || each.kind == Operand::Kind::kIndexed) names.insert(each.text);
+  });
 }
 
-void Walk(const ptx::Block& block, Survey& survey) {
-  for (const ptx::Statement& statement : block.statements) {
-    if (const auto* inner = std::get_if<ptx::Block>(&statement.node)) Walk(*inner, survey);
-    const auto* instruction = std::get_if<Instruction>(&statement.node);
-    if (instruction == nullptr) continue;
-    survey.instructions.push_back(instruction);
-    if (instruction->opcode != "call" && instruction->opcode != "mov") continue;
-    for (const Operand& operand : instruction->operands) Names(operand, survey.functions);
-  }
+void SurveyBody(const ptx::Block& body, Survey& survey) {
+  ptx::ForEachInstruction(body, [&](const Instruction& instruction) {
+    survey.instructions.push_back(&instruction);
+    if (instruction.opcode != "call" && instruction.opcode != "mov") return;
+    for (const Operand& operand : instruction.operands) AddNames(operand, survey.functions);
+  });
 }
 
 // Looks at registers by name, whatever their function: two registers with the same name count as
@@ -58,7 +56,7 @@ bool Fuses(const std::vector<const Instruction*>& instructions) {
   std::set<std::string> products;  // registers that may hold an unrounded product
   const auto uses_product = [&](const Instruction& at) {
     std::set<std::string> names;
-    for (size_t i = 1; i < at.operands.size(); ++i) Names(at.operands[i], names);
+    for (size_t i = 1; i < at.operands.size(); ++i) AddNames(at.operands[i], names);
     for (const std::string& name : names) {
       if (products.contains(name)) return true;
     }
@@ -66,7 +64,7 @@ bool Fuses(const std::vector<const Instruction*>& instructions) {
   };
   for (const Instruction* at : instructions) {
     if (at->opcode == "mul" && IsUnrounded(*at) && !at->operands.empty()) {
-      Names(at->operands[0], products);
+      AddNames(at->operands[0], products);
     }
   }
   if (products.empty()) return false;
@@ -77,7 +75,7 @@ bool Fuses(const std::vector<const Instruction*>& instructions) {
     for (const Instruction* at : instructions) {
       const bool moves = at->opcode == "mov" || at->opcode == "selp" || at->opcode == "neg" ||
                          at->opcode == "abs" || at->opcode == "slct" || at->opcode == "copysign";
-      if (moves && !at->operands.empty() && uses_product(*at)) Names(at->operands[0], products);
+      if (moves && !at->operands.empty() && uses_product(*at)) AddNames(at->operands[0], products);
     }
   }
   // A value that is stored may be loaded, and a value that is passed to a function may be added
@@ -119,7 +117,7 @@ bool MayBeFused(const ptx::Module& module, std::string_view kernel) {
     if (!seen.insert(name).second) continue;
     const ptx::Function* function = module.FindFunction(name);
     if (function == nullptr || !function->body) continue;
-    Walk(*function->body, survey);
+    SurveyBody(*function->body, survey);
     for (const std::string& named : survey.functions) {
       if (module.FindFunction(named) != nullptr) open.insert(named);
     }

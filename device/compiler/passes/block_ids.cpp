@@ -4,8 +4,9 @@
 #include <set>
 #include <string>
 
+#include "device/compiler/passes/rewrite.h"
 #include "device/compiler/passes/snippet.h"
-#include "device/compiler/passes/walk.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::passes {
 namespace {

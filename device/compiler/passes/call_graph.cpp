@@ -1,6 +1,6 @@
 #include "device/compiler/passes/call_graph.h"
 
-#include "device/compiler/passes/walk.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::passes {
 namespace {

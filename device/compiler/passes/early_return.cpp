@@ -1,8 +1,8 @@
 #include "device/compiler/passes/early_return.h"
 
 #include "device/compiler/passes/one_scope.h"
+#include "device/compiler/passes/rewrite.h"
 #include "device/compiler/passes/snippet.h"
-#include "device/compiler/passes/walk.h"
 
 namespace cupola::passes {
 namespace {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "device/compiler/ptx/walk.h"
+
 namespace cupola::passes {
 namespace {
 

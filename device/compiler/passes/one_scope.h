@@ -2,7 +2,6 @@
 // in them: a label is known only in its own scope [PTX ISA 4.4]. Internal to the folder; pure; any thread.
 #pragma once
 
-#include "device/compiler/passes/walk.h"
 #include "device/compiler/ptx/ir.h"
 
 namespace cupola::passes {

@@ -4,8 +4,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "device/compiler/passes/walk.h"
 #include "device/compiler/ptx/variable_layout.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::passes {
 namespace {

@@ -8,8 +8,8 @@
 #include "device/compiler/passes/block_ids.h"
 #include "device/compiler/passes/early_return.h"
 #include "device/compiler/passes/parameters.h"
-#include "device/compiler/passes/walk.h"
 #include "device/compiler/ptx/flow_graph.h"
+#include "device/compiler/ptx/walk.h"
 #include "device/runtime/preempt_control.h"
 
 namespace cupola::passes {

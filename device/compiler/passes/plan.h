@@ -14,10 +14,10 @@
 #include "base/result.h"
 #include "device/compiler/passes/call_graph.h"
 #include "device/compiler/passes/variables.h"
-#include "device/compiler/passes/walk.h"
 #include "device/compiler/passes/worker_code.h"
 #include "device/compiler/ptx/features.h"
 #include "device/compiler/ptx/ir.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::passes {
 

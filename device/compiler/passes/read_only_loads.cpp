@@ -1,4 +1,5 @@
 #include "device/compiler/passes/read_only_loads.h"
+#include "device/compiler/passes/rewrite.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "device/compiler/passes/walk.h"
 
 namespace cupola::passes {
 

@@ -10,7 +10,6 @@
 #include "device/compiler/passes/early_return.h"
 #include "device/compiler/passes/parameters.h"
 #include "device/compiler/passes/sliced.h"
-#include "device/compiler/passes/walk.h"
 #include "device/compiler/ptx/validate.h"
 #include "device/runtime/preempt_control.h"
 

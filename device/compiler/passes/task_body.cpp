@@ -12,9 +12,10 @@
 #include "device/compiler/passes/early_return.h"
 #include "device/compiler/passes/parameters.h"
 #include "device/compiler/passes/read_only_loads.h"
+#include "device/compiler/passes/rewrite.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/passes/variables.h"
-#include "device/compiler/passes/walk.h"
+#include "device/compiler/ptx/walk.h"
 #include "device/runtime/task_grid.h"
 
 namespace cupola::passes {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "device/compiler/passes/rewrite.h"
 #include "device/compiler/passes/snippet.h"
-#include "device/compiler/passes/walk.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::passes {
 namespace {

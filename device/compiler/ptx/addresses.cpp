@@ -134,20 +134,19 @@ void Addresses::Walk(const Block& block) {
       Walk(*inner);
     } else if (const auto* instruction = std::get_if<Instruction>(&statement.node)) {
       order_.push_back(instruction);
-      for (const Operand& operand : instruction->operands) NumberNames(operand);
+      ForEachOperandOf(*instruction, [&](const Operand& operand) { NumberName(operand); });
       if (instruction->guard) guards_[instruction] = Number(instruction->guard->predicate);
     }
   }
   scopes_.Close();
 }
 
-void Addresses::NumberNames(const Operand& operand) {
+void Addresses::NumberName(const Operand& operand) {
   using OperandKind = Operand::Kind;
   if (operand.kind == OperandKind::kName || operand.kind == OperandKind::kIndexed ||
       operand.kind == OperandKind::kOffset) {
     names_[&operand] = Number(operand.text);
   }
-  for (const Operand& child : operand.children) NumberNames(child);
 }
 
 uint32_t Addresses::Number(std::string_view name) {

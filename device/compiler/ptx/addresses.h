@@ -15,6 +15,7 @@
 
 #include "device/compiler/ptx/ir.h"
 #include "device/compiler/ptx/scope.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::ptx {
 
@@ -58,9 +59,10 @@ class Addresses {
   /// Calls visit(number) for every name in the operand.
   template <typename Visit>
   void ForEachName(const Operand& operand, Visit visit) const {
-    const auto at = names_.find(&operand);
-    if (at != names_.end()) visit(at->second);
-    for (const Operand& child : operand.children) ForEachName(child, visit);
+    ForEachOperand(operand, [&](const Operand& each) {
+      const auto at = names_.find(&each);
+      if (at != names_.end()) visit(at->second);
+    });
   }
   /// The number of one of the function's parameters or results; -1 where the body does not name it.
   int32_t NumberOf(const Variable& parameter) const;
@@ -102,7 +104,7 @@ class Addresses {
 
   void Declare(const Variable& variable);
   void Walk(const Block& block);
-  void NumberNames(const Operand& operand);
+  void NumberName(const Operand& operand);
   uint32_t Number(std::string_view name);
   uint32_t Root(Kind kind, uint32_t number, int64_t offset, std::string_view name);
   int32_t ParameterNumber(const Variable* variable) const;

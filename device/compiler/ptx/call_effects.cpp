@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/compiler/ptx/walk.h"
+
 namespace cupola::ptx {
 namespace {
 
@@ -12,28 +14,15 @@ bool IsHarmless(std::string_view name) {
          name.starts_with("__threadfence") || name.starts_with("__nanosleep");
 }
 
-void NoteOperands(const Operand& operand, std::unordered_set<std::string_view>& names) {
-  if (!operand.text.empty() && operand.text[0] != '%') names.insert(operand.text);
-  for (const Operand& child : operand.children) NoteOperands(child, names);
-}
-
 // Collects the names that are used other than to be called.
 void NoteUses(const Block& block, std::unordered_set<std::string_view>& names) {
-  for (const Statement& statement : block.statements) {
-    if (const auto* inner = std::get_if<Block>(&statement.node)) {
-      NoteUses(*inner, names);
-    } else if (const auto* each = std::get_if<Instruction>(&statement.node)) {
-      const Operand* callee = each->opcode == "call" ? FindCallee(*each) : nullptr;
-      for (const Operand& operand : each->operands) {
-        if (&operand != callee) NoteOperands(operand, names);
-      }
-    }
-  }
-}
-
-void CountNames(const Operand& operand, std::unordered_map<std::string_view, int>& counts) {
-  if (!operand.text.empty()) ++counts[operand.text];
-  for (const Operand& child : operand.children) CountNames(child, counts);
+  ForEachInstruction(block, [&](const Instruction& each) {
+    const Operand* callee = each.opcode == "call" ? FindCallee(each) : nullptr;
+    ForEachOperandOf(each, [&](const Operand& operand) {
+      const bool is_used = &operand != callee && !operand.text.empty() && operand.text[0] != '%';
+      if (is_used) names.insert(operand.text);
+    });
+  });
 }
 
 bool IsType(std::string_view modifier) {
@@ -85,17 +74,13 @@ std::vector<const Instruction*> CallEffects::FindStrongReads(const Function& fun
   if (!function.body) return {};
   std::vector<const Instruction*> strong;
   std::unordered_map<std::string_view, int> counts;
-  const auto visit = [&](const auto& self, const Block& block) -> void {
-    for (const Statement& statement : block.statements) {
-      if (const auto* inner = std::get_if<Block>(&statement.node)) self(self, *inner);
-      const auto* each = std::get_if<Instruction>(&statement.node);
-      if (each == nullptr) continue;
-      if (IsStrongRead(*each)) strong.push_back(each);
-      for (const Operand& operand : each->operands) CountNames(operand, counts);
-      if (each->guard) ++counts[each->guard->predicate];
-    }
-  };
-  visit(visit, *function.body);
+  ForEachInstruction(*function.body, [&](const Instruction& each) {
+    if (IsStrongRead(each)) strong.push_back(&each);
+    ForEachOperandOf(each, [&](const Operand& operand) {
+      if (!operand.text.empty()) ++counts[operand.text];
+    });
+    if (each.guard) ++counts[each.guard->predicate];
+  });
   // An atomic whose result is named nowhere else does not count as a read.
   std::erase_if(strong, [&](const Instruction* each) {
     const std::string& result = each->operands[0].text;

@@ -12,6 +12,7 @@
 #include "device/compiler/ptx/flow_graph.h"
 #include "device/compiler/ptx/variable_layout.h"
 #include "device/compiler/ptx/waits.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::ptx {
 namespace {
@@ -98,14 +99,11 @@ void NoteSpecialRegister(std::string_view name, BodyFacts& facts) {
   }
 }
 
-void NoteNames(const Operand& operand, BodyFacts& facts) {
-  if (!operand.text.empty()) {
-    const std::string_view text = operand.text;
-    const bool special = text[0] == '%' && text.size() > 1 && text[1] >= 'c' && text[1] <= 'w';
-    if (special) NoteSpecialRegister(text, facts);
-    if (text[0] != '%') facts.names.insert(text);
-  }
-  for (const Operand& child : operand.children) NoteNames(child, facts);
+void NoteName(std::string_view text, BodyFacts& facts) {
+  if (text.empty()) return;
+  const bool special = text[0] == '%' && text.size() > 1 && text[1] >= 'c' && text[1] <= 'w';
+  if (special) NoteSpecialRegister(text, facts);
+  if (text[0] != '%') facts.names.insert(text);
 }
 
 void NoteBarrier(const Instruction& instruction, BodyFacts& facts) {
@@ -150,7 +148,7 @@ void NoteAtomic(const Instruction& instruction, BodyFacts& facts) {
 }
 
 void NoteInstruction(const Instruction& instruction, BodyFacts& facts) {
-  for (const Operand& operand : instruction.operands) NoteNames(operand, facts);
+  ForEachOperandOf(instruction, [&](const Operand& operand) { NoteName(operand.text, facts); });
   if (IsOpcode(instruction, {"bar", "barrier"})) NoteBarrier(instruction, facts);
   if (IsOpcode(instruction, {"shfl", "vote", "match", "redux", "activemask", "elect"})) {
     facts.Set(Feature::kWarpSync);
@@ -171,16 +169,14 @@ void NoteInstruction(const Instruction& instruction, BodyFacts& facts) {
 }
 
 void NoteStatements(const Block& block, BodyFacts& facts) {
-  for (const Statement& statement : block.statements) {
+  ForEachStatement(block, [&](const Statement& statement) {
     if (const auto* instruction = std::get_if<Instruction>(&statement.node)) {
       NoteInstruction(*instruction, facts);
-    } else if (const auto* inner = std::get_if<Block>(&statement.node)) {
-      NoteStatements(*inner, facts);
     } else if (const auto* variable = std::get_if<Variable>(&statement.node)) {
       if (variable->space == StateSpace::kShared) facts.shared_bytes += VariableBytes(*variable);
       if (variable->space == StateSpace::kLocal) facts.local_bytes += VariableBytes(*variable);
     }
-  }
+  });
 }
 
 void NoteAttributes(const Function& function, BodyFacts& facts) {

@@ -7,6 +7,7 @@
 #include "device/compiler/ptx/opcodes.h"
 #include "device/compiler/ptx/scope.h"
 #include "device/compiler/ptx/target.h"
+#include "device/compiler/ptx/walk.h"
 
 namespace cupola::ptx {
 namespace {
@@ -252,11 +253,11 @@ void Validator::CheckGuard(const Guard& guard, SourcePos pos) {
 }
 
 void Validator::CheckOperand(const Operand& operand, const Instruction& instruction) {
-  if (operand.kind == Operand::Kind::kName || operand.kind == Operand::Kind::kOffset ||
-      operand.kind == Operand::Kind::kIndexed) {
-    CheckName(operand.text, instruction.pos);
-  }
-  for (const Operand& child : operand.children) CheckOperand(child, instruction);
+  ForEachOperand(operand, [&](const Operand& each) {
+    const bool is_name = each.kind == Operand::Kind::kName || each.kind == Operand::Kind::kOffset ||
+                         each.kind == Operand::Kind::kIndexed;
+    if (is_name) CheckName(each.text, instruction.pos);
+  });
 }
 
 void Validator::CheckName(std::string_view name, SourcePos pos) {

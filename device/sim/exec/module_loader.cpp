@@ -8,36 +8,21 @@
 #include <set>
 #include <unordered_set>
 
+#include "device/compiler/ptx/walk.h"
 #include "device/sim/exec/decode.h"
 #include "device/sim/exec/families.h"
 
 namespace cupola::sim {
 namespace {
 
-/// Calls `visit(name)` for every name in an operand, and `call(instruction)` for every call.
-template <typename Visit, typename Call>
-void WalkNames(const ptx::Block& block, Visit visit, Call call) {
-  auto operand = [&](auto&& self, const ptx::Operand& op) -> void {
-    if (!op.text.empty()) visit(op.text);
-    for (const ptx::Operand& child : op.children) self(self, child);
-  };
-  for (const ptx::Statement& statement : block.statements) {
-    if (const auto* insn = std::get_if<ptx::Instruction>(&statement.node)) {
-      if (insn->opcode == "call") call(*insn);
-      for (const ptx::Operand& op : insn->operands) operand(operand, op);
-    } else if (const auto* inner = std::get_if<ptx::Block>(&statement.node)) {
-      WalkNames(*inner, visit, call);
-    }
-  }
-}
-
-/// Calls `visit(variable)` for every variable of a body.
+/// Calls `visit(name)` for every name in an operand.
 template <typename Visit>
-void WalkVariables(const ptx::Block& block, Visit visit) {
-  for (const ptx::Statement& statement : block.statements) {
-    if (const auto* variable = std::get_if<ptx::Variable>(&statement.node)) visit(*variable);
-    if (const auto* inner = std::get_if<ptx::Block>(&statement.node)) WalkVariables(*inner, visit);
-  }
+void ForEachName(const ptx::Block& body, Visit visit) {
+  ptx::ForEachInstruction(body, [&](const ptx::Instruction& instruction) {
+    ptx::ForEachOperandOf(instruction, [&](const ptx::Operand& operand) {
+      if (!operand.text.empty()) visit(operand.text);
+    });
+  });
 }
 
 uint32_t Place(uint32_t* end, const ptx::Variable& variable) {
@@ -146,11 +131,13 @@ class Loader {
     bodies_[static_cast<size_t>(it->second)] = &function;
     if (function.is_entry) DeclareKernel(function, static_cast<uint32_t>(it->second));
     Status status;
-    WalkVariables(*function.body, [&](const ptx::Variable& variable) {
-      if (variable.space == ptx::StateSpace::kGlobal || variable.space == ptx::StateSpace::kConst) {
-        if (status) status = Declare(variable);
-      } else if (variable.space == ptx::StateSpace::kShared && variable.linking == "extern") {
-        dynamic_align_ = std::max(dynamic_align_, VariableAlign(variable));
+    ptx::ForEachStatement(*function.body, [&](const ptx::Statement& statement) {
+      const auto* variable = std::get_if<ptx::Variable>(&statement.node);
+      if (variable == nullptr) return;
+      if (variable->space == ptx::StateSpace::kGlobal || variable->space == ptx::StateSpace::kConst) {
+        if (status) status = Declare(*variable);
+      } else if (variable->space == ptx::StateSpace::kShared && variable->linking == "extern") {
+        dynamic_align_ = std::max(dynamic_align_, VariableAlign(*variable));
       }
     });
     return status;
@@ -185,17 +172,14 @@ class Loader {
   void MarkCommonShared() {
     for (const ptx::Function* body : bodies_) {
       if (body == nullptr || body->is_entry) continue;
-      WalkNames(
-          *body->body,
-          [&](const std::string& name) {
-            const auto it = shared_.find(name);
-            if (it == shared_.end() || common_.count(name) != 0) return;
-            const ptx::Variable& variable = *it->second;
-            common_[name] = {Symbol::Kind::kShared, ParseType(variable.type),
-                             kSharedBase + Place(&common_end_, variable),
-                             static_cast<uint32_t>(BytesInMemory(variable))};
-          },
-          [](const ptx::Instruction&) {});
+      ForEachName(*body->body, [&](const std::string& name) {
+        const auto it = shared_.find(name);
+        if (it == shared_.end() || common_.count(name) != 0) return;
+        const ptx::Variable& variable = *it->second;
+        common_[name] = {Symbol::Kind::kShared, ParseType(variable.type),
+                         kSharedBase + Place(&common_end_, variable),
+                         static_cast<uint32_t>(BytesInMemory(variable))};
+      });
     }
   }
 
@@ -203,18 +187,18 @@ class Loader {
   /// names a variable of that part. `calls` becomes true in the first case.
   bool NeedsCommon(const ptx::Function& function, bool* calls) {
     bool needs = false;
-    WalkNames(
-        *function.body, [&](const std::string& name) { needs |= common_.count(name) != 0; },
-        [&](const ptx::Instruction& call) {
-          bool device_function = true;
-          for (const ptx::Operand& op : call.operands) {
-            const auto it = function_indices_.find(op.text);
-            if (it != function_indices_.end()) {
-              device_function = bodies_[static_cast<size_t>(it->second)] != nullptr;
-            }
-          }
-          *calls |= device_function;
-        });
+    ForEachName(*function.body, [&](const std::string& name) { needs |= common_.count(name) != 0; });
+    ptx::ForEachInstruction(*function.body, [&](const ptx::Instruction& instruction) {
+      if (instruction.opcode != "call") return;
+      bool device_function = true;
+      for (const ptx::Operand& operand : instruction.operands) {
+        const auto it = function_indices_.find(operand.text);
+        if (it != function_indices_.end()) {
+          device_function = bodies_[static_cast<size_t>(it->second)] != nullptr;
+        }
+      }
+      *calls |= device_function;
+    });
     return needs || *calls;
   }
 
