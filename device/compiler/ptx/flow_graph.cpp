@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 
+#include "device/compiler/ptx/divergence.h"
 #include "device/compiler/ptx/post_dominators.h"
 
 namespace cupola::ptx {
@@ -15,11 +15,9 @@ bool IsLeave(const Instruction& instruction) {
   return instruction.opcode == "ret" || instruction.opcode == "exit";
 }
 
-// Instructions that end the whole grid, not one thread.
-bool IsTrap(const Instruction& instruction) { return instruction.opcode == "trap"; }
-
-bool IsBranch(const Instruction& instruction) {
-  return instruction.opcode == "bra" || instruction.opcode == "brx";
+// Whether what comes behind the instruction may not come after it. trap ends the whole grid, not one thread.
+bool EndsNode(const Instruction& instruction) {
+  return IsLeave(instruction) || IsBranch(instruction) || instruction.opcode == "trap";
 }
 
 // Builds the graph of one function: first the nodes, in the order of the text, then the edges, then the loops.
@@ -64,7 +62,7 @@ class Builder {
       } else if (const auto* instruction = std::get_if<Instruction>(&statement.node)) {
         if (ended_) StartNode();
         graph_.nodes.back().instructions.push_back(instruction);
-        ended_ = IsLeave(*instruction) || IsTrap(*instruction) || IsBranch(*instruction);
+        ended_ = EndsNode(*instruction);
         if (IsBranch(*instruction)) branch_scopes_[instruction] = scope_;
       } else if (const auto* inner = std::get_if<Block>(&statement.node)) {
         AddScope(*inner);
@@ -106,8 +104,7 @@ class Builder {
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
       FlowNode& node = graph_.nodes[i];
       const Instruction* last = node.instructions.empty() ? nullptr : node.instructions.back();
-      const bool ends = last != nullptr && (IsLeave(*last) || IsTrap(*last) || IsBranch(*last));
-      const bool goes_on = !ends || last->guard.has_value();
+      const bool goes_on = last == nullptr || !EndsNode(*last) || last->guard.has_value();
       if (last != nullptr && IsLeave(*last)) node.leaves = true;
       if (last != nullptr && IsBranch(*last)) {
         if (!AddTargets(*last, node.next)) {
@@ -176,214 +173,8 @@ class Builder {
   std::unordered_map<const Instruction*, size_t> branch_scopes_;
 };
 
-// Marks the nodes that may come after a branch by one of its ways, up to and including the branch itself and the
-// nodes that `stops` marks.
-void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector<bool>& reached,
-             const std::vector<bool>* stops = nullptr) {
-  std::vector<uint32_t> work{from};
-  while (!work.empty()) {
-    const uint32_t node = work.back();
-    work.pop_back();
-    if (reached[node]) continue;
-    reached[node] = true;
-    if (node == branch || (stops != nullptr && (*stops)[node])) continue;
-    for (const uint32_t to : graph.nodes[node].next) work.push_back(to);
-  }
-}
-
 // In larger functions following branches costs too much: if they have a barrier at all, both answers are yes.
 constexpr size_t kMaxNodes = 3000;
-
-// Finds which registers may differ between the threads that `threads` compares: what differs by itself (thread indices,
-// atomics, shuffles), what is computed from such values, and what is set where a branch on such a value decides whether
-// a thread comes there. A name counts as one register in all scopes. In doubt a register differs.
-class Divergence {
- public:
-  explicit Divergence(const FlowGraph& graph, Threads threads = Threads::kOfBlock,
-                      bool params_differ = false)
-      : graph_(graph), threads_(threads), params_differ_(params_differ) {
-    meetings_ = FindMeetings(graph);
-    FindThreadNumbers();
-    controlled_.resize(graph.nodes.size(), false);
-    followed_.resize(graph.nodes.size(), false);
-    while (SpreadData() || SpreadControl()) {
-    }
-  }
-
-  // Whether some of the threads may take a branch, or run a guarded instruction, that others do not.
-  bool BranchDiffers(const Instruction& branch) const {
-    if (branch.guard && differs_.contains(branch.guard->predicate)) return true;
-    return branch.opcode == "brx" && !branch.operands.empty() && Differs(branch.operands[0]);
-  }
-
- private:
-  // Special registers that are the same for all threads of a block.
-  static bool IsUniformSpecial(std::string_view name) {
-    return name.starts_with("%ctaid") || name.starts_with("%nctaid") || name.starts_with("%ntid") ||
-           name.starts_with("%gridid") || name.starts_with("%envreg") ||
-           name.starts_with("%cluster_ctaid") || name.starts_with("%clusterid") ||
-           name.starts_with("%nclusterid") || name.starts_with("%cluster_nctaid") ||
-           name.starts_with("%dynamic_smem_size") || name.starts_with("%total_smem_size");
-  }
-
-  // Special registers that may differ between the threads, or from one read to the next.
-  bool IsThreadSpecial(std::string_view name) const {
-    if (name == "%warpid" && threads_ != Threads::kOfBlock) return false;
-    if (threads_ == Threads::kOfWarpInRow && (name == "%tid.y" || name == "%tid.z")) return false;
-    static const std::unordered_set<std::string_view> kNames = {
-        "%laneid",         "%warpid",      "%lanemask_eq", "%lanemask_le",
-        "%lanemask_lt",    "%lanemask_ge", "%lanemask_gt", "%clock",
-        "%clock_hi",       "%clock64",     "%globaltimer", "%globaltimer_lo",
-        "%globaltimer_hi", "%nwarpid",     "%smid",        "%nsmid"};
-    return name.starts_with("%tid") || name.starts_with("%pm") || kNames.contains(name);
-  }
-
-  bool Differs(const Operand& operand) const {
-    if (!operand.text.empty()) {
-      if (IsThreadSpecial(operand.text)) return true;
-      if (!IsUniformSpecial(operand.text) && differs_.contains(operand.text)) return true;
-    }
-    return std::any_of(operand.children.begin(), operand.children.end(),
-                       [this](const Operand& child) { return Differs(child); });
-  }
-
-  // Whether the result may differ whatever the operands: it comes from other memory, other threads or unknown code.
-  bool ResultDiffers(const Instruction& instruction) const {
-    static const std::unordered_set<std::string_view> kOpcodes = {
-        "atom", "shfl", "vote", "match",    "redux",    "call", "activemask", "elect", "tex",
-        "tld4", "suld", "ldu",  "mbarrier", "ldmatrix", "mma",  "wmma",       "wgmma", "ld"};
-    if (!kOpcodes.contains(instruction.opcode)) return false;
-    if (instruction.opcode != "ld") return true;
-    if (instruction.HasModifier("param")) return params_differ_;
-    // Threads that load from one address at one place load one value: a write between the loads would be a data race.
-    // That does not hold for loads that may race, and for memory that each thread has of its own.
-    for (const char* strong : {"volatile", "relaxed", "acquire", "mmio"}) {
-      if (instruction.HasModifier(strong)) return true;
-    }
-    return !instruction.HasModifier("const") && !instruction.HasModifier("global") &&
-           !instruction.HasModifier("shared") && !instruction.HasModifier("shared::cta");
-  }
-
-  // Counts the names in a destination, which may have several: a vector, a pair, the results of a call. None are in an
-  // address.
-  static void CountNames(const Operand& destination, std::unordered_map<std::string, uint32_t>& counts) {
-    if (destination.kind == Operand::Kind::kAddress) return;
-    if (!destination.text.empty()) ++counts[destination.text];
-    for (const Operand& child : destination.children) CountNames(child, counts);
-  }
-
-  // Finds registers that hold %tid.x and nothing else: one unguarded mov sets them.
-  void FindThreadNumbers() {
-    std::unordered_map<std::string, uint32_t> definitions;
-    for (const FlowNode& node : graph_.nodes) {
-      for (const Instruction* each : node.instructions) {
-        if (each->operands.empty()) continue;
-        CountNames(each->operands[0], definitions);
-        if (each->opcode == "mov" && each->operands.size() == 2 && !each->guard &&
-            each->operands[1].text == "%tid.x") {
-          thread_numbers_.insert(each->operands[0].text);
-        }
-      }
-    }
-    for (const auto& [name, count] : definitions) {
-      if (count > 1) thread_numbers_.erase(name);
-    }
-  }
-
-  // Whether all lanes of a warp get one result although operands differ: from votes, reductions and shuffles that read
-  // one lane for the whole warp, and, in blocks of one dimension, where the result depends only on %tid.x / 32: a shift
-  // by 5 or more, a mask without the low 5 bits, or a comparison whose border lies between two warps.
-  bool IsSameForWarp(const Instruction& each) const {
-    if (threads_ == Threads::kOfBlock) return false;
-    const auto& operands = each.operands;
-    if (each.opcode == "redux" || (each.opcode == "vote" && each.HasModifier("sync"))) return true;
-    if (each.opcode == "shfl") {
-      return each.HasModifier("idx") && operands.size() > 3 && !Differs(operands[2]) &&
-             operands[3].kind == Operand::Kind::kInteger && operands[3].integer == 31;
-    }
-    if (threads_ != Threads::kOfWarpInRow || operands.size() != 3) return false;
-    if (!thread_numbers_.contains(operands[1].text)) return false;
-    if (operands[2].kind != Operand::Kind::kInteger) return false;
-    const int64_t value = operands[2].integer;
-    if (each.opcode == "shr") return value >= 5;
-    if (each.opcode == "and") return (value & 31) == 0;
-    if (each.opcode != "setp") return false;
-    const auto is = [&each](const char* modifier) { return each.HasModifier(modifier); };
-    if (is("lt") || is("ge") || is("lo") || is("hs")) return value % 32 == 0;
-    return (is("gt") || is("le") || is("hi") || is("ls")) && (value + 1) % 32 == 0;
-  }
-
-  // Marks the registers of a destination. Returns whether one of them is new.
-  bool Add(const Operand& destination) {
-    bool added = false;
-    if (!destination.text.empty()) added = differs_.insert(destination.text).second;
-    for (const Operand& child : destination.children) added = Add(child) || added;
-    return added;
-  }
-
-  // One pass over all instructions. Returns whether it found anything new that differs.
-  bool SpreadData() {
-    bool any = false;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (const Instruction* instruction : graph_.nodes[i].instructions) {
-        if (instruction->operands.empty() || instruction->opcode == "st") continue;
-        // All threads that meet at a barrier get the same result of its reduction.
-        if (instruction->opcode == "bar" || instruction->opcode == "barrier") continue;
-        bool differs = controlled_[i] ||
-                       (instruction->guard && differs_.contains(instruction->guard->predicate));
-        const bool same = IsSameForWarp(*instruction);
-        differs = differs || (!same && ResultDiffers(*instruction));
-        for (size_t k = 1; k < instruction->operands.size() && !differs && !same; ++k) {
-          differs = Differs(instruction->operands[k]);
-        }
-        if (differs && !IsBranch(*instruction)) any = Add(instruction->operands[0]) || any;
-      }
-    }
-    return any;
-  }
-
-  // Marks the nodes that only some threads run after a branch that differs, or that some run more often than others:
-  // all nodes before the branch's ways meet again. Where the ways meet only at the end, these are the nodes that one
-  // way reaches and another does not, before it comes back to the branch.
-  bool SpreadControl() {
-    bool any = false;
-    for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
-      const FlowNode& node = graph_.nodes[i];
-      if (followed_[i] || node.next.size() < 2 || node.instructions.empty()) continue;
-      if (!BranchDiffers(*node.instructions.back())) continue;
-      followed_[i] = true;
-      if (meetings_[i] < graph_.nodes.size()) {
-        const std::vector<bool> region = NodesBeforeMeeting(graph_, i, meetings_[i]);
-        for (size_t k = 0; k < region.size(); ++k) {
-          any = any || (region[k] && !controlled_[k]);
-          controlled_[k] = controlled_[k] || region[k];
-        }
-        continue;
-      }
-      std::vector<uint32_t> ways(graph_.nodes.size(), 0);
-      for (const uint32_t to : node.next) {
-        std::vector<bool> reached(graph_.nodes.size(), false);
-        MarkWay(graph_, i, to, reached);
-        for (size_t k = 0; k < ways.size(); ++k) ways[k] += reached[k];
-      }
-      for (size_t k = 0; k < ways.size(); ++k) {
-        const bool some = ways[k] != 0 && ways[k] != node.next.size();
-        any = any || (some && !controlled_[k]);
-        controlled_[k] = controlled_[k] || some;
-      }
-    }
-    return any;
-  }
-
-  const FlowGraph& graph_;
-  const Threads threads_;
-  const bool params_differ_;
-  std::unordered_set<std::string> differs_;         // registers that may differ, by name
-  std::vector<uint32_t> meetings_;                  // by node: see FindMeetings
-  std::unordered_set<std::string> thread_numbers_;  // see FindThreadNumbers
-  // By node: whether some threads may run it less often than others; whether SpreadControl has followed its branch.
-  std::vector<bool> controlled_, followed_;
-};
 
 // By node: whether it has a barrier.
 std::vector<bool> FindBarriers(const FlowGraph& graph, const IsBarrier& is_barrier) {
@@ -406,12 +197,7 @@ struct Fork {
 Fork LookAtFork(const FlowGraph& graph, uint32_t branch, const std::vector<bool>& barriers) {
   const FlowNode& node = graph.nodes[branch];
   const size_t ways = node.next.size() + (node.leaves ? 1 : 0);
-  std::vector<uint32_t> by(graph.nodes.size(), 0);
-  for (const uint32_t to : node.next) {
-    std::vector<bool> reached(graph.nodes.size(), false);
-    MarkWay(graph, branch, to, reached);
-    for (size_t k = 0; k < by.size(); ++k) by[k] += reached[k];
-  }
+  const std::vector<uint32_t> by = CountWays(graph, branch);
   Fork fork{.common = std::vector<bool>(graph.nodes.size(), false)};
   for (size_t k = 0; k < by.size(); ++k) {
     if (!barriers[k]) continue;
@@ -425,8 +211,7 @@ Fork LookAtFork(const FlowGraph& graph, uint32_t branch, const std::vector<bool>
 bool LeadsOut(const FlowGraph& graph, uint32_t branch, const std::vector<bool>& common) {
   if (graph.nodes[branch].leaves) return true;
   for (const uint32_t to : graph.nodes[branch].next) {
-    std::vector<bool> reached(graph.nodes.size(), false);
-    MarkWay(graph, branch, to, reached, &common);
+    const std::vector<bool> reached = NodesOnWay(graph, branch, to, &common);
     for (size_t k = 0; k < reached.size(); ++k) {
       if (reached[k] && k != branch && !common[k] && graph.nodes[k].leaves) return true;
     }
@@ -452,54 +237,53 @@ bool HasGuardedBarrier(const FlowGraph& graph, const IsBarrier& is_barrier,
 
 // Whether the threads that a branch divides are together again before any of them comes to a barrier or leaves.
 bool MeetsUnnoticed(const FlowGraph& graph, uint32_t branch, uint32_t meeting,
-                    const IsBarrier& is_barrier) {
+                    const std::vector<bool>& barriers) {
   if (meeting >= graph.nodes.size()) return false;
   const std::vector<bool> region = NodesBeforeMeeting(graph, branch, meeting);
-  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& instructions = graph.nodes[i].instructions;
-    if (region[i] && std::any_of(instructions.begin(), instructions.end(),
-                                 [&](const Instruction* each) { return is_barrier(*each); })) {
-      return false;
-    }
+  for (size_t i = 0; i < region.size(); ++i) {
+    if (region[i] && barriers[i]) return false;
   }
   return true;
 }
 
-}  // namespace
-
-FlowGraph BuildFlowGraph(const Function& function) { return Builder().Build(function); }
-
-bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier, Threads threads) {
+// Whether threads that part come to different barriers: a barrier's own guard divides them, or there is a fork that does
+// so before they meet again, and that `counts`.
+template <typename Counts>
+bool AnyForkCounts(const FlowGraph& graph, const IsBarrier& is_barrier, Threads threads,
+                   bool params_differ, Counts counts) {
   const std::vector<bool> barriers = FindBarriers(graph, is_barrier);
   if (std::find(barriers.begin(), barriers.end(), true) == barriers.end()) return false;
   if (graph.nodes.size() > kMaxNodes) return true;
-  const Divergence divergence(graph, threads);
+  const Divergence divergence(graph, threads, params_differ);
   if (HasGuardedBarrier(graph, is_barrier, divergence)) return true;
   const std::vector<uint32_t> meetings = FindMeetings(graph);
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const FlowNode& node = graph.nodes[i];
     if (!IsFork(node) || !divergence.BranchDiffers(*node.instructions.back())) continue;
-    if (MeetsUnnoticed(graph, i, meetings[i], is_barrier)) continue;
+    if (MeetsUnnoticed(graph, i, meetings[i], barriers)) continue;
     const Fork fork = LookAtFork(graph, i, barriers);
-    if (fork.has_own && LeadsOut(graph, i, fork.common)) return true;
+    if (fork.has_own && counts(i, fork)) return true;
   }
   return false;
 }
 
+}  // namespace
+
+bool IsBranch(const Instruction& instruction) {
+  return instruction.opcode == "bra" || instruction.opcode == "brx";
+}
+
+FlowGraph BuildFlowGraph(const Function& function) { return Builder().Build(function); }
+
+bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier, Threads threads) {
+  return AnyForkCounts(graph, is_barrier, threads, /*params_differ=*/false, [&](uint32_t branch, const Fork& fork) {
+    return LeadsOut(graph, branch, fork.common);
+  });
+}
+
 bool HasDivergentBarrier(const FlowGraph& graph, const IsBarrier& is_barrier, bool params_differ) {
-  const std::vector<bool> barriers = FindBarriers(graph, is_barrier);
-  if (std::find(barriers.begin(), barriers.end(), true) == barriers.end()) return false;
-  if (graph.nodes.size() > kMaxNodes) return true;
-  const Divergence divergence(graph, Threads::kOfBlock, params_differ);
-  if (HasGuardedBarrier(graph, is_barrier, divergence)) return true;
-  const std::vector<uint32_t> meetings = FindMeetings(graph);
-  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
-    const FlowNode& node = graph.nodes[i];
-    if (!IsFork(node) || !divergence.BranchDiffers(*node.instructions.back())) continue;
-    if (MeetsUnnoticed(graph, i, meetings[i], is_barrier)) continue;
-    if (LookAtFork(graph, i, barriers).has_own) return true;
-  }
-  return false;
+  return AnyForkCounts(graph, is_barrier, Threads::kOfBlock, params_differ,
+                       [](uint32_t, const Fork&) { return true; });
 }
 
 }  // namespace cupola::ptx

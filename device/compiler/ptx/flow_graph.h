@@ -23,6 +23,9 @@ struct FlowGraph {
   std::vector<FlowNode> nodes;
 };
 
+/// Whether the instruction goes on at a label that it names: bra or brx.
+bool IsBranch(const Instruction& instruction);
+
 /// Builds the graph. A branch whose target is unknown (a missing label or list of targets) may go
 /// anywhere.
 FlowGraph BuildFlowGraph(const Function& function);

@@ -100,4 +100,28 @@ std::vector<bool> NodesBeforeMeeting(const FlowGraph& graph, uint32_t branch, ui
   return reached;
 }
 
+std::vector<bool> NodesOnWay(const FlowGraph& graph, uint32_t branch, uint32_t from,
+                             const std::vector<bool>* stops) {
+  std::vector<bool> reached(graph.nodes.size(), false);
+  std::vector<uint32_t> work{from};
+  while (!work.empty()) {
+    const uint32_t node = work.back();
+    work.pop_back();
+    if (reached[node]) continue;
+    reached[node] = true;
+    if (node == branch || (stops != nullptr && (*stops)[node])) continue;
+    for (const uint32_t to : graph.nodes[node].next) work.push_back(to);
+  }
+  return reached;
+}
+
+std::vector<uint32_t> CountWays(const FlowGraph& graph, uint32_t branch) {
+  std::vector<uint32_t> ways(graph.nodes.size(), 0);
+  for (const uint32_t to : graph.nodes[branch].next) {
+    const std::vector<bool> reached = NodesOnWay(graph, branch, to);
+    for (size_t k = 0; k < ways.size(); ++k) ways[k] += reached[k];
+  }
+  return ways;
+}
+
 }  // namespace cupola::ptx
