@@ -4,6 +4,20 @@
 
 namespace cupola::build {
 
+std::string CalleeDifference(const Code& original, const Code& variants) {
+  for (const auto& [name, function] : variants.functions) {
+    if (variants.kernels.contains(name)) continue;
+    const auto at = original.functions.find(name);
+    if (at == original.functions.end()) {
+      if (function.floats.empty()) continue;
+      return "called function " + name + " has no counterpart in the original's code";
+    }
+    const std::string difference = FloatDifference(at->second.floats, function.floats);
+    if (!difference.empty()) return "in called function " + name + ": " + difference;
+  }
+  return {};
+}
+
 Result<Code> ReadCode(std::vector<uint8_t> bytes) {
   Code code;
   Result<fatbin::Cubin> cubin = fatbin::ReadCubin(bytes);

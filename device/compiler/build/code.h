@@ -36,6 +36,10 @@ struct Code {
   }
 };
 
+/// How functions that the kernels of `variants` call differ from those that the original's kernels call, as a phrase; "":
+/// they do not. Functions that are called, not inlined, have code of their own, which is the same for all their callers.
+std::string CalleeDifference(const Code& original, const Code& variants);
+
 /// Reads a cubin. Errors: kDamaged; kUnsupported for architectures before sm_70.
 Result<Code> ReadCode(std::vector<uint8_t> bytes);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "device/compiler/build/code.h"
 #include "device/compiler/build/fusion.h"
@@ -60,7 +59,6 @@ class Builder {
   bool SpillsMuch(const std::string& kernel, const Code& bounded) const;
   const fatbin::CubinKernel* VariantOf(const std::string& kernel, Variant variant) const;
   Comparison Compare(const std::string& kernel, Variant variant) const;
-  std::string CalleeDifference() const;
   void MakeTasks();
   store::BundleKernel Describe(const passes::KernelFacts& facts) const;
   void DescribeOriginal(const passes::KernelFacts& facts, store::BundleKernel& kernel) const;
@@ -233,21 +231,16 @@ BlockNeeds NeedsOf(const fatbin::CubinKernel& kernel, uint32_t threads) {
           .shared_bytes = kernel.shared_bytes};
 }
 
-// The registers to which a preemptible variant must be bound so that as many blocks fit on an SM as of the original.
-// Only for variants of which fewer blocks fit.
+// The registers to which preemptible variants must be bound (RegisterBound), by kernel.
 std::map<std::string, uint32_t> Builder::RegisterBounds() const {
   std::map<std::string, uint32_t> bounds;
   for (const passes::KernelFacts& facts : side_.kernels) {
     const fatbin::CubinKernel* before = original_.Kernel(facts.name);
     const fatbin::CubinKernel* after = VariantOf(facts.name, Variant::kPreemptible);
-    if (before == nullptr || after == nullptr || after->registers <= before->registers) continue;
-    const uint32_t blocks = OccupancyOf(NeedsOf(*before, facts.max_threads), input_.arch).blocks;
-    const BlockNeeds needs = NeedsOf(*after, facts.max_threads);
-    if (OccupancyOf(needs, input_.arch).blocks >= blocks) continue;
-    // A thread gets registers in steps of 8. The variant is not bound to fewer than the original's step.
-    const uint32_t own_step = (before->registers + 7) / 8 * 8;
-    const uint32_t bound = std::max(own_step, RegistersForBlocks(needs, blocks, input_.arch));
-    if (bound < after->registers) bounds[facts.name] = bound;
+    if (before == nullptr || after == nullptr) continue;
+    const auto bound = RegisterBound(NeedsOf(*before, facts.max_threads),
+                                     NeedsOf(*after, facts.max_threads), input_.arch);
+    if (bound) bounds[facts.name] = *bound;
   }
   return bounds;
 }
@@ -295,22 +288,6 @@ void Builder::BoundRegisters() {
   }
 }
 
-// How functions that variants call differ from those that the original calls, as a phrase; "": they do not. Functions
-// that are called, not inlined, have code of their own, which is the same for all their callers.
-std::string Builder::CalleeDifference() const {
-  for (const auto& [name, function] : code_.functions) {
-    if (code_.kernels.contains(name)) continue;
-    const auto at = original_.functions.find(name);
-    if (at == original_.functions.end()) {
-      if (function.floats.empty()) continue;
-      return "called function " + name + " has no counterpart in the original's code";
-    }
-    const std::string difference = FloatDifference(at->second.floats, function.floats);
-    if (!difference.empty()) return "in called function " + name + ": " + difference;
-  }
-  return {};
-}
-
 Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
   const auto before = original_.functions.find(kernel);
   const auto after = code_.functions.find(passes::VariantName(kernel, variant));
@@ -318,7 +295,7 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
     return {false, "no code of the original to compare with"};
   }
   std::string difference = FloatDifference(before->second.floats, after->second.floats);
-  if (difference.empty()) difference = CalleeDifference();
+  if (difference.empty()) difference = CalleeDifference(original_, code_);
   return {difference.empty() || !MayBeFused(module_, kernel), difference};
 }
 

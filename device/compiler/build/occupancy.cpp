@@ -63,4 +63,13 @@ uint32_t RegistersForBlocks(const BlockNeeds& needs, uint32_t blocks, uint32_t a
   return trial.registers;
 }
 
+std::optional<uint32_t> RegisterBound(const BlockNeeds& original, const BlockNeeds& variant, uint32_t arch) {
+  const uint32_t blocks = OccupancyOf(original, arch).blocks;
+  if (OccupancyOf(variant, arch).blocks >= blocks) return std::nullopt;
+  // A thread gets registers in steps of 8. The variant is not bound to fewer than the original's step.
+  const uint32_t own_step = (original.registers + 7) / 8 * 8;
+  const uint32_t bound = std::max(own_step, RegistersForBlocks(variant, blocks, arch));
+  return bound < variant.registers ? std::optional(bound) : std::nullopt;
+}
+
 }  // namespace cupola::build

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace cupola::build {
 
@@ -29,5 +30,9 @@ Occupancy OccupancyOf(const BlockNeeds& needs, uint32_t arch);
 /// The most registers per thread, a multiple of 8, with which `blocks` blocks fit on an SM. The
 /// other needs of a block are those of `needs`.
 uint32_t RegistersForBlocks(const BlockNeeds& needs, uint32_t blocks, uint32_t arch);
+
+/// The registers per thread to which a variant must be bound so that as many of its blocks fit on an SM as of the
+/// original's, but not fewer than the original has. None: the variant needs no bound, or it is within it already.
+std::optional<uint32_t> RegisterBound(const BlockNeeds& original, const BlockNeeds& variant, uint32_t arch);
 
 }  // namespace cupola::build

@@ -56,5 +56,24 @@ TEST(Occupancy, RegistersForBlocks) {
   }
 }
 
+std::optional<uint32_t> Bound(uint32_t original, uint32_t variant, uint64_t variant_shared = 0) {
+  return RegisterBound({256, original, 0}, {256, variant, variant_shared}, 90);
+}
+
+TEST(Occupancy, AVariantIsBoundWhereFewerOfItsBlocksFit) {
+  EXPECT_EQ(Bound(32, 40), 32u);            // 8 blocks of the original, 6 of the variant
+  EXPECT_EQ(Bound(27, 33), 32u);            // not to 27: a thread gets registers in steps of 8
+  EXPECT_EQ(Bound(33, 48), 40u);            // 6 blocks and 5
+  EXPECT_EQ(Bound(33, 40), std::nullopt);   // 6 blocks of both
+  EXPECT_EQ(Bound(40, 40), std::nullopt);   // the variant has no more registers
+  EXPECT_EQ(Bound(48, 40), std::nullopt);
+  // Shared memory alone lets fewer blocks fit, so the bound is the original's step.
+  EXPECT_EQ(Bound(32, 40, 100 << 10), 32u);
+  EXPECT_EQ(Bound(32, 32, 100 << 10), std::nullopt);
+  EXPECT_EQ(Bound(25, 31, 100 << 10), std::nullopt);  // the variant is within that step
+  // One block of either fits: 248 registers, the most of which a bound is made, would gain nothing.
+  EXPECT_EQ(RegisterBound({256, 40, 200 << 10}, {256, 255, 0}, 90), std::nullopt);
+}
+
 }  // namespace
 }  // namespace cupola::build
