@@ -8,6 +8,7 @@
 
 #include "device/runtime/mtb.cuh"
 #include "device/runtime/task_leaving.cuh"
+#include "device/runtime/task_order.cuh"
 #include "device/runtime/task_room.cuh"
 
 namespace cupola::runtime {

@@ -11,7 +11,7 @@
 //   slot, room   a block with a barrier or shared memory needs a slot (MtbState::blocks) and units of
 //                the arena; both together are room (task_room.cuh)
 //   follower     a task that waits for another one and is started by that one's last warp, without
-//                the scheduler (Follow)
+//                the scheduler (task_order.cuh)
 //   hurry        the MasterKernel leaves as soon as the blocks that run have ended; tasks that have
 //                not run are kept for the next MasterKernel (task_leaving.cuh)
 #pragma once
@@ -304,61 +304,6 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
     if (lane_ == row % 32) rows_ |= found << (row / 32);
   }
   return records;
-}
-
-/// The word MtbState::warps_left of the task that the task in `row` waits for. Null: that task has
-/// ended, since another one lies in its row now, and the host writes a row only when its task has
-/// ended.
-__device__ inline uint32_t* Scheduler::LeftBefore(uint32_t row) {
-  MtbState& mtb = Mtb();
-  const uint32_t sequence = mtb.sequence[row] - Header(row).after;
-  const uint32_t other = (sequence - 1) % kTaskRows;
-  return mtb.sequence[other] == sequence ? &mtb.warps_left[other] : nullptr;
-}
-
-/// The state of a task that waits for another one. kReady: that one has ended. kFollows: it is left to
-/// that one's last warp, as its follower, and is none of the scheduler's. kWaiting: that one has
-/// another follower, or the blocks of this task need a slot, which only the scheduler gives. Each lane
-/// may call it for a task of its own.
-__device__ inline uint32_t Scheduler::Follow(uint32_t row) {
-  uint32_t* const left = LeftBefore(row);
-  if (left == nullptr) return kReady;
-  for (uint32_t found = LoadAcquire(left);;) {
-    if ((found & kCountMask) == 0) return kReady;  // plant: AFollowerComesTooLate
-    if (found > kCountMask || NeedsSlot(Header(row))) return kWaiting;  // plant: TheThirdInARowStartsEarly
-    FenceForMtb();  // who starts it sees the record
-    const uint32_t before = CompareAndSwap(left, found, found | (row + 1) << kFollowerShift);
-    if (before == found) return kFollows;  // plant: AFollowerIsStartedByTwo
-    found = before;
-  }
-}
-
-/// Whether the task that the task in `row` waits for has ended.
-__device__ inline bool Scheduler::IsMet(uint32_t row) {
-  const uint32_t* const left = LeftBefore(row);
-  return left == nullptr || (LoadAcquire(left) & kCountMask) == 0;  // plant: ASuccessorStartsEarly
-}
-
-/// Makes tasks ready whose predecessors have ended: those that the scheduler watches itself (kWaiting),
-/// and followers that could not be started and were left to the scheduler (MtbState::released). Each
-/// lane looks after two rows.
-__device__ inline void Scheduler::Promote() {
-  if (!follows_ && !waits_) return;
-  for (uint32_t half = 0; half < 2; ++half) {
-    uint32_t* const released = &Mtb().released[half];
-    uint32_t rows = 0;
-    if (follows_ && lane_ == 0 && LoadAcquire(released) != 0) rows = Exchange(released, 0);
-    if (((__shfl_sync(kAllLanes, rows, 0) >> lane_) & 1) != 0) rows_ |= kReady << half;
-  }
-  if (waits_) {
-    for (uint32_t half = 0; half < 2; ++half) {
-      if ((rows_ & (kWaiting << half)) != 0 && IsMet(lane_ + 32 * half)) {
-        rows_ ^= (kWaiting | kReady) << half;
-      }
-    }
-    waits_ = __any_sync(kAllLanes, rows_ >= kWaiting);
-  }
-  __syncwarp();  // what one lane has seen to end has also ended for the lanes that hand out
 }
 
 /// Whether a task may start while a block waits for room: it must need none, and must not take so many

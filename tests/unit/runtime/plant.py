@@ -15,8 +15,8 @@ import planting  # noqa: E402
 from planting import before, change, condition, drop, replace  # noqa: E402
 
 FOLDER = "device/runtime"
-HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_leaving.cuh",
-           "task_room.cuh", "solo_task.cuh"]
+HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_order.cuh",
+           "task_leaving.cuh", "task_room.cuh", "solo_task.cuh"]
 # MTBs of the stepped device have few executors: some with a named barrier and some without. With a bug none has
 # a named barrier, because that orders more than the code relies on.
 NAMED_EXECUTORS = "NamedExecutorsOnTheSteppedDevice"
