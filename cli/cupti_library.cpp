@@ -14,9 +14,9 @@
 
 #include <fmt/format.h>
 
+#include "base/private_folder.h"
 #include "base/settings/variables.h"
 #include "cli/installation.h"
-#include "cli/launch_collector.h"
 #include "cli/program.h"
 #include "profiles/feature_file.h"
 
@@ -49,9 +49,9 @@ constexpr const char* kTools[] = {"CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_
 
 /// Tries CUPTI in a child process. Returns why it cannot be used; "" if it can.
 std::string Probe(const std::string& driver, const std::string& library) {
-  const auto made = MakePrivateFolder();
+  const auto made = PrivateFolder::Make(PrivateFolder::First::kMemory);
   if (!made) return made.error().message;
-  const std::string& folder = *made;
+  const std::string& folder = made->path();
   const pid_t child = fork();
   if (child == 0) StartDriver(driver, library, folder);
   int status = 0;
@@ -64,7 +64,6 @@ std::string Probe(const std::string& driver, const std::string& library) {
     stream << std::ifstream(entry.path()).rdbuf();
     text += stream.str();
   }
-  fs::remove_all(folder, ignored);
   if (!ended) return "the driver did not start with CUPTI";
   if (text.empty()) return "the driver did not load Cupola's CUPTI object";
   profiles::Profile none;

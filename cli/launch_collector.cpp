@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -44,21 +43,6 @@ constexpr char kTakenName[] = ".taken";
 
 }  // namespace
 
-Result<std::string> MakePrivateFolder() {
-  int failure = 0;
-  const char* const places[] = {std::getenv("XDG_RUNTIME_DIR"), std::getenv("TMPDIR"), "/tmp",
-                                "/dev/shm", "/var/tmp"};
-  for (const char* place : places) {
-    if (place == nullptr || place[0] != '/') continue;
-    std::string folder = std::string(place) + "/cupola-XXXXXX";
-    if (mkdtemp(folder.data()) != nullptr) return folder;
-    if (failure == 0) failure = errno;
-  }
-  return MakeError(ErrorCode::kIo,
-                   fmt::format("cannot make a folder in XDG_RUNTIME_DIR, TMPDIR, /tmp, /dev/shm or /var/tmp: {}",
-                               std::strerror(failure)));
-}
-
 std::string OuterRecords() {
   const char* folder = settings::Text("CUPOLA_RECORDS");
   struct stat facts {};
@@ -75,7 +59,7 @@ Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::stri
     if (!created) return std::move(created).error();
     trace = std::move(created).value();
   }
-  auto folder = MakePrivateFolder();
+  auto folder = PrivateFolder::Make(PrivateFolder::First::kMemory);
   if (!folder) return std::move(folder).error();
   if (const std::string outer = OuterRecords(); !outer.empty()) {
     std::ofstream(outer + "/" + kTakenName, std::ios::app);
@@ -86,25 +70,24 @@ Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::stri
   return collector;
 }
 
-LaunchCollector::~LaunchCollector() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
+LaunchCollector::~LaunchCollector() { EndThread(); }
 
 bool LaunchCollector::is_taken_within() const {
-  return access((folder_ + "/" + kTakenName).c_str(), F_OK) == 0;
+  return access((folder() + "/" + kTakenName).c_str(), F_OK) == 0;
 }
 
 void LaunchCollector::Start() {
   thread_ = std::thread([this] { Loop(); });
+}
+
+void LaunchCollector::EndThread() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
 }
 
 // `mutex_` guards only stop_. All else belongs to this thread while it runs, and before and after that to the thread
@@ -123,7 +106,7 @@ void LaunchCollector::Loop() {
 // be read is a problem for the user; before that, the next call tries again.
 void LaunchCollector::OpenNewFiles(bool last) {
   std::error_code failure;
-  for (const auto& entry : fs::directory_iterator(folder_, failure)) {
+  for (const auto& entry : fs::directory_iterator(folder(), failure)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(".") || sources_.contains(name) || closed_.contains(name)) continue;
     auto reader = LaunchRingReader::Open(entry.path().string());
@@ -169,9 +152,9 @@ void LaunchCollector::Close(const std::string& name, Source& source) {
   totals_.graph_kernel_nodes += totals.graph_kernel_nodes;
   totals_.captured += totals.captured;
   totals_.dropped += totals.dropped;
-  if (observer_ != nullptr) observer_->Close(*source.reader, folder_);
+  if (observer_ != nullptr) observer_->Close(*source.reader, folder());
   closed_.insert(name);
-  unlink((folder_ + "/" + name).c_str());  // the folder may lie in memory, which this frees
+  unlink((folder() + "/" + name).c_str());  // the folder may lie in memory, which this frees
 }
 
 // `last`: the call of Finish(). It closes the files of processes that still run too; what those launch later is not
@@ -198,14 +181,7 @@ size_t LaunchCollector::Poll(bool last) {
 }
 
 Status LaunchCollector::Finish() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
+  EndThread();
   Poll(/*last=*/true);
   return trace_ ? trace_->Finish(totals_) : Status();
 }

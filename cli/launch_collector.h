@@ -11,16 +11,13 @@
 #include <string>
 #include <thread>
 
+#include "base/private_folder.h"
 #include "base/result.h"
 #include "profiles/launch_ring_reader.h"
 #include "profiles/launch_summary.h"
 #include "profiles/launch_trace.h"
 
 namespace cupola {
-
-/// Makes a new folder that only this user can enter: in XDG_RUNTIME_DIR (which is memory), TMPDIR or /tmp. Where those
-/// cannot be written, as in a container with a read-only root, in /dev/shm or /var/tmp. Error: kIo.
-Result<std::string> MakePrivateFolder();
 
 /// If this process runs below a `cupola run` or `cupola profile`: the folder for launch records of that command; else
 /// "".
@@ -49,7 +46,7 @@ class LaunchCollector {
   LaunchCollector& operator=(const LaunchCollector&) = delete;
 
   /// The value for CUPOLA_RECORDS: the folder for the records.
-  const std::string& folder() const { return folder_; }
+  const std::string& folder() const { return folder_.path(); }
 
   /// Starts the thread that reads. To be called after fork(), because a thread would not exist in the child.
   void Start();
@@ -75,15 +72,16 @@ class LaunchCollector {
     TraceProcessId process;
   };
 
-  explicit LaunchCollector(std::string folder) : folder_(std::move(folder)) {}
+  explicit LaunchCollector(PrivateFolder folder) : folder_(std::move(folder)) {}
   void Loop();
+  void EndThread();
   /// Opens new files and reads all records that are there. Returns their number.
   size_t Poll(bool last);
   void OpenNewFiles(bool last);
   size_t DrainSource(Source& source, WriterState state);
   void Close(const std::string& name, Source& source);
 
-  std::string folder_;
+  PrivateFolder folder_;  ///< for the records
   std::unique_ptr<LaunchTrace> trace_;
   LaunchObserver* observer_ = nullptr;
   LaunchSummary summary_;

@@ -4,18 +4,18 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/private_folder.h"
 #include "base/settings/variables.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/launch_collector.h"
-#include "cli/prepare_run.h"
 #include "cli/launch_report_file.h"
+#include "cli/prepare_run.h"
 
 namespace cupola {
 namespace {
@@ -26,22 +26,6 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
-
-/// A folder that goes with its owner.
-class PrivateFolder {
- public:
-  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
-  ~PrivateFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-  std::string lines() const { return path_ + "/reports"; }
-
- private:
-  std::string path_;
-};
 
 void PrintReports(const std::string& report, const std::vector<LaunchReport>& reports, std::FILE* file) {
   const std::string json = ReportsJson(reports) + "\n";
@@ -78,10 +62,11 @@ int RunReporting(const std::string& report, RunEnvironment additions) {
       Fail(MakeError(ErrorCode::kIo, std::strerror(errno), Location{.file = report}), kExitCupolaFailed);
     }
   }
-  auto made = MakePrivateFolder();
+  auto made = PrivateFolder::Make(PrivateFolder::First::kMemory);
   if (!made) Fail(made.error(), kExitCupolaFailed);
-  auto folder = std::make_unique<PrivateFolder>(*made);
-  if (!additions.preload.empty()) additions.variables.emplace_back(settings::Name("CUPOLA_REPORT"), folder->lines());
+  std::optional<PrivateFolder> folder(*std::move(made));
+  const std::string lines = folder->path() + "/reports";
+  if (!additions.preload.empty()) additions.variables.emplace_back(settings::Name("CUPOLA_REPORT"), lines);
   auto child = ChildProcess::Start(RunProgram(), WithCupola(CurrentEnvironment(), additions));
   if (!child) {
     folder.reset();  // before Fail prints
@@ -90,7 +75,7 @@ int RunReporting(const std::string& report, RunEnvironment additions) {
   // If the reader of our messages has gone, the exit code must stay that of the program.
   signal(SIGPIPE, SIG_IGN);
   const int status = child->Wait();
-  const Result<std::vector<LaunchReport>> reports = ReadReports(folder->lines());
+  const Result<std::vector<LaunchReport>> reports = ReadReports(lines);
   PrintReports(report, reports ? *reports : std::vector<LaunchReport>(), file.get());
   folder.reset();
   file.reset();

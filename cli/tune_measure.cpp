@@ -6,10 +6,9 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
-#include <filesystem>
-#include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -19,8 +18,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/private_folder.h"
 #include "base/settings/variables.h"
-#include "cli/launch_collector.h"
 #include "cli/profile_print.h"
 #include "models/train/plan_builder.h"
 #include "models/train/select.h"
@@ -29,8 +28,6 @@
 
 namespace cupola {
 namespace {
-
-namespace fs = std::filesystem;
 
 using Durations = std::map<uint32_t, std::vector<double>>;  // by claim word; 0: plain
 using ByShape = std::map<std::string, Durations>;           // by ShapeOf
@@ -123,41 +120,18 @@ class Interrupter {
   bool stop_ = false;
 };
 
-/// A plan under which kernels go out as preemptible launches with given claim words, in a file that
-/// it removes at its end.
-class PlanOfVariants {
- public:
-  explicit PlanOfVariants(const FormOfRun& form) {
-    auto made = MakePrivateFolder();
-    if (!made) {
-      written_ = made.error();
-      return;
-    }
-    folder_ = *std::move(made);
-    path_ = folder_ + "/tune.plan";
-    models::PlanBuilder plan("tune", {});
-    for (const auto& [kernel, batch] : form.batches) {
-      models::PlanKernel entry{};
-      entry.mode = models::PlanMode::kVariant;
-      entry.batch = batch;
-      entry.flags = models::kTuned;
-      plan.AddKernel(kernel, entry, {});
-    }
-    written_ = profiles::WriteFileWhole(path_, plan.Bytes());
+/// Writes a plan under which kernels go out as preemptible launches with given claim words.
+Status WritePlanOfVariants(const FormOfRun& form, const std::string& path) {
+  models::PlanBuilder plan("tune", {});
+  for (const auto& [kernel, batch] : form.batches) {
+    models::PlanKernel entry{};
+    entry.mode = models::PlanMode::kVariant;
+    entry.batch = batch;
+    entry.flags = models::kTuned;
+    plan.AddKernel(kernel, entry, {});
   }
-  ~PlanOfVariants() {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
-  }
-  PlanOfVariants(const PlanOfVariants&) = delete;
-  PlanOfVariants& operator=(const PlanOfVariants&) = delete;
-  const Status& written() const { return written_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string folder_, path_;
-  Status written_;
-};
+  return profiles::WriteFileWhole(path, plan.Bytes());
+}
 
 /// How often a launch was stopped, and for how long in total.
 struct Stops {
@@ -297,10 +271,14 @@ std::map<std::string, std::vector<profiles::PreemptionSample>> InterruptionCosts
 
 Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
                             std::vector<Interruption>* interruptions) {
-  std::unique_ptr<PlanOfVariants> plan;
+  std::optional<PrivateFolder> folder;  // of the plan
+  std::string plan;
   if (form.turns.empty()) {
-    plan = std::make_unique<PlanOfVariants>(form);
-    if (!plan->written().ok()) return plan->written().error();
+    auto made = PrivateFolder::Make(PrivateFolder::First::kMemory);
+    if (!made) return made.error();
+    folder = *std::move(made);
+    plan = folder->path() + "/tune.plan";
+    if (const Status written = WritePlanOfVariants(form, plan); !written) return written.error();
   }
   const sched::BoardMemory board = sched::BoardMemory::Create("TUNE");
   if (!board) {
@@ -312,10 +290,10 @@ Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
   // exec the child needs no thread.
   if (form.interrupt_every_ns != 0) interrupter.Start();
   auto measured = MeasureRun(run, MeasureWith::kEvents,
-                             {{settings::Name("CUPOLA_PREEMPT"), plan ? "auto" : "turns"},
+                             {{settings::Name("CUPOLA_PREEMPT"), plan.empty() ? "turns" : "auto"},
                               {settings::Name("CUPOLA_TURNS"),
                                fmt::format("{}", fmt::join(ClaimTexts(form.turns), ","))},
-                              {settings::Name("CUPOLA_PLAN"), plan ? plan->path() : ""},
+                              {settings::Name("CUPOLA_PLAN"), plan},
                               {settings::Name("CUPOLA_BATCH"), ""},
                               {settings::Name("CUPOLA_BOARD"), fmt::format("/proc/{}/fd/{}", getpid(), board.fd())},
                               {settings::Name("CUPOLA_BOARD_SLOT"), "0"}});

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/private_folder.h"
 #include "device/compiler/build/process.h"
-#include "device/compiler/build/scratch_folder.h"
 
 namespace cupola::build {
 namespace {
@@ -51,11 +51,11 @@ std::string FirstComplaint(const std::string& output) {
 
 // The files of one compilation: PTX in, cubin out.
 struct CompileFiles {
-  ScratchFolder folder;
+  PrivateFolder folder;
   std::string ptx, cubin;
 
   static Result<CompileFiles> Make(std::string_view text) {
-    Result<ScratchFolder> folder = ScratchFolder::Make();
+    Result<PrivateFolder> folder = PrivateFolder::Make(PrivateFolder::First::kTemporary);
     if (!folder) return folder.error();
     CompileFiles files{*std::move(folder), {}, {}};
     files.ptx = files.folder.path() + "/module.ptx";

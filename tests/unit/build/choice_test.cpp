@@ -2,14 +2,14 @@
 
 #include <fstream>
 
+#include "base/private_folder.h"
 #include "device/compiler/build/image_choice.h"
-#include "device/compiler/build/scratch_folder.h"
 
 namespace cupola::build {
 namespace {
 
 TEST(ChooseImages, BarePtx) {
-  Result<ScratchFolder> folder = ScratchFolder::Make();
+  Result<PrivateFolder> folder = PrivateFolder::Make(PrivateFolder::First::kTemporary);
   const std::string path = folder->path() + "/k.ptx";
   const std::string text =
       ".version 8.0\n.target sm_80\n.address_size 64\n.entry k()\n{\nret;\n}\n";

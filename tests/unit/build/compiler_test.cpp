@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "device/compiler/build/scratch_folder.h"
+#include "base/private_folder.h"
 #include "device/compiler/fatbin/cubin.h"
 
 namespace cupola::build {
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr char kPtx[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
 
-std::string Script(const ScratchFolder& folder, const std::string& text) {
+std::string Script(const PrivateFolder& folder, const std::string& text) {
   const std::string path = folder.path() + "/ptxas";
   std::ofstream(path) << "#!/bin/sh\ncase \"$1\" in --version) echo Build cuda_1.0; exit;; esac\n"
                       << text << "\n";
@@ -26,7 +26,7 @@ std::string Script(const ScratchFolder& folder, const std::string& text) {
 }
 
 Result<std::vector<uint8_t>> CompileBy(const std::string& text, std::chrono::milliseconds limit) {
-  Result<ScratchFolder> folder = ScratchFolder::Make();
+  Result<PrivateFolder> folder = PrivateFolder::Make(PrivateFolder::First::kTemporary);
   Result<std::unique_ptr<Compiler>> compiler = FindCompiler({.ptxas = Script(*folder, text)});
   if (!compiler) return compiler.error();
   EXPECT_EQ((*compiler)->version(), "ptxas cuda_1.0");
@@ -60,7 +60,7 @@ TEST(Compiler, FailuresHaveReasons) {
 
 /// A compilation by nvJitLink whose worker does `text`. Without a PTX file it says its version.
 Result<std::vector<uint8_t>> CompileByWorker(const std::string& text) {
-  Result<ScratchFolder> folder = ScratchFolder::Make();
+  Result<PrivateFolder> folder = PrivateFolder::Make(PrivateFolder::First::kTemporary);
   const std::string path = folder->path() + "/worker";
   std::ofstream(path) << "#!/bin/sh\n[ $# -gt 3 ] || { echo 13.0; exit 0; }\n" << text << "\n";
   chmod(path.c_str(), 0700);
@@ -93,7 +93,7 @@ TEST(JitLinkWorker, SaysWhatItCouldNotDo) {
 }
 
 TEST(Compiler, LeavesNoFiles) {
-  Result<ScratchFolder> outer = ScratchFolder::Make();
+  Result<PrivateFolder> outer = PrivateFolder::Make(PrivateFolder::First::kTemporary);
   ASSERT_TRUE(outer);
   setenv("TMPDIR", outer->path().c_str(), 1);
   EXPECT_FALSE(CompileBy("exit 1", 20s));
