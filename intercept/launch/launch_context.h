@@ -164,6 +164,7 @@ struct LaunchContext {
   std::atomic<uint32_t> half_made{0};
   /// Guards `slots`; never held over a driver call.
   pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
+  uint64_t gpu_counted_ns = 0;  ///< until when BoardSlot::gpu_ns counts the context's time; under slots_mutex
   LaunchSlots slots;
 
   const uint32_t* HoldWord(int index) const {

@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/stream_levels.h"
 #include "intercept/facts/streams.h"
@@ -120,10 +123,16 @@ uint32_t HarvestSlots(LaunchContext& context) {
   // Checked again under the mutex: a thread that gave the context up meanwhile (GiveUp) has accounted
   // for all its launches.
   if (context.state.load() != State::kReady) return context.outstanding.load();
+  uint64_t since = now;  // when the first of the launches that have ended was made
   const uint32_t complete = context.slots.Harvest([&](LaunchSlot& slot) {
     ObserveCompletion(slot, context.ArgumentsOf(context.slots.IndexOf(&slot)), now);
-    context.gpu->slot().gpu_ns.fetch_add(now - slot.begun_ns, std::memory_order_relaxed);
+    since = std::min(since, slot.begun_ns);
   });
+  if (complete != 0) {
+    // Launches wait for one another, and each moment counts once.
+    since = std::max(since, std::exchange(context.gpu_counted_ns, now));
+    if (since < now) context.gpu->slot().gpu_ns.fetch_add(now - since, std::memory_order_relaxed);
+  }
   if (const uint32_t resumes = context.slots.TakeResumes(); resumes != 0) {
     CountResumes(context, resumes);
   }

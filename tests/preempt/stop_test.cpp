@@ -1,6 +1,7 @@
 // Programs whose kernels are stopped and resumed from outside, on the simulated device under the
 // strict driver: results, order, exactly once, and nobody hangs. The test plays the arbiter: it
 // owns the board and asks in the daemon's name.
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -50,6 +51,18 @@ TEST(Stop, NothingAsked) {
   EXPECT_EQ(program.Wait(), 0) << program.output();
   EXPECT_NE(program.output().find("3 launches preemptible, 0 preemptions"), std::string::npos)
       << program.output();
+}
+
+// Launches that wait for one another do not each count the time of those before.
+TEST(Stop, EachMomentOfTheGpuCountsOnce) {
+  const BoardFile board;
+  const auto begin = std::chrono::steady_clock::now();
+  Program program(App({"in-a-row", "non-blocking"}), board);
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GT(board.slot().gpu_ns.load(), 0u);
+  EXPECT_LE(board.slot().gpu_ns.load(),
+            static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count()));
 }
 
 TEST(Stop, OrderOfKernelsCopiesAndEvents) {
