@@ -73,15 +73,17 @@ struct Variant {
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
 
-/// Whether the kernel's own limits allow a launch with that block shape and so many bytes of dynamic
-/// shared memory; the driver refuses what they do not allow. The limits of the device, .maxntid, and
-/// the limit of shared memory that holds if nobody has set one are checked elsewhere.
+/// Whether that block shape and so many bytes of dynamic shared memory are within the kernel's own limits, beyond which
+/// the driver refuses a launch, and within those of its other forms (kOneDimensionalBlocks). The limits of the device,
+/// .maxntid, and the limit of shared memory that holds if nobody has set one are checked elsewhere.
 inline bool KernelAllows(const Variant& variant, const uint32_t* block,
                          uint32_t shared_bytes) noexcept {
   const uint32_t* const required = variant.entry->required_threads;
   const bool is_required = required[0] == 0 || (block[0] == required[0] &&
                                                 block[1] == required[1] && block[2] == required[2]);
-  return is_required && shared_bytes < variant.shared_below.load(std::memory_order_relaxed);
+  const bool fits_forms = (variant.entry->flags & store::kOneDimensionalBlocks) == 0 ||
+                          (block[1] == 1 && block[2] == 1);
+  return is_required && shared_bytes < variant.shared_below.load(std::memory_order_relaxed) && fits_forms;
 }
 
 /// The original kernel in the current context, or null; `program` (CUfunction or CUkernel) is the

@@ -130,14 +130,8 @@ bool IsCandidate(Attempt* attempt, Reason* why) {
     attempt->attributes.SetPriority(attempt->context.greatest_priority);
   }
   *why = Reason::kShape;
-  if (!ShapeFits(attempt) ||
-      !KernelAllows(*attempt->variant, launch.block, launch.shared_bytes)) {
-    return false;
-  }
-  const bool one_dimensional = launch.block[1] == 1 && launch.block[2] == 1;
-  if ((attempt->variant->entry->flags & store::kOneDimensionalBlocks) != 0 && !one_dimensional) {
-    return false;
-  }
+  if (!ShapeFits(attempt)) return false;
+  if (!KernelAllows(*attempt->variant, launch.block, launch.shared_bytes)) return false;
   *why = Reason::kCapturing;
   if (IsCapturing(launch.stream, launch.per_thread)) return false;
   *why = Reason::kHeld;
@@ -192,6 +186,9 @@ bool Prepare(Attempt* attempt, Reason* why) {
   return attempt->workers != 0;
 }
 
+// Whether blocks of the kernel may wait for other blocks of their grid.
+bool MayWaitOnBlocks(const Variant& variant) { return (variant.entry->flags & store::kMayWaitOnBlocks) != 0; }
+
 // Whether the kernel may contain a barrier over its whole grid. That is possible only if the GPU holds
 // all blocks at a time, as blocks of the original kernel or as workers.
 bool MayBeBarrier(const Attempt& attempt) {
@@ -201,9 +198,9 @@ bool MayBeBarrier(const Attempt& attempt) {
 }
 
 // Chooses L, the order of claims and the number of workers; the result is a word of profiles/claim_word.h.
-// `may_wait_on_blocks`: blocks of the kernel may wait for other blocks of their grid; then each claim takes one block.
-uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
-  if (may_wait_on_blocks) return 1;
+// Where blocks may wait for others, each claim takes one block.
+uint32_t BatchOf(const Attempt& attempt) {
+  if (MayWaitOnBlocks(*attempt.variant)) return 1;
   if (attempt.batch != 0) return attempt.batch;
   if (preemption_settings.batch != 0) return preemption_settings.batch;
   if (const models::PlanKernel* known = attempt.variant->plan_kernel) {
@@ -292,7 +289,7 @@ CUresult LaunchOn(LaunchContext& context, LaunchSlot& slot, uint32_t physical, C
 void FillSlot(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
               LaunchSlot* slot) {
   const store::KernelEntry& entry = *form.variant->entry;
-  const bool may_wait = (entry.flags & store::kMayWaitOnBlocks) != 0;
+  const bool may_wait = MayWaitOnBlocks(*form.variant);
   slot->variant = form.variant;
   slot->function = form.function;
   slot->stream = form.stream;
@@ -387,6 +384,12 @@ Outcome LaunchGuarded(const PreemptibleForm& form, const Launch& launch, const K
   return Outcome::kLaunched;
 }
 
+// Takes the count of EnterAsGuarded back, for a launch that was not made.
+void LeaveUnguarded(LaunchContext& context) {
+  context.outstanding.fetch_sub(1);
+  Unwatch(1);
+}
+
 // Counts the launch as outstanding before it looks for scopes. A scope counts itself before it looks
 // for launches (both sequentially consistent), so that at least one of the two sees the other. True: the
 // launch is counted, also for the stubs (Watch). False: a scope is open, or the process has more streams
@@ -399,19 +402,12 @@ bool EnterAsGuarded(LaunchContext& context, uint64_t epoch) {
   const bool is_free = context.scopes.load() == 0 && scopes_elsewhere.load() == 0;  // plant: no_scopes
   // end plant: scopes_first
   if (is_free && (launch_epoch.load() == epoch || StreamsFitQueues())) return true;
-  context.outstanding.fetch_sub(1);
-  Unwatch(1);
+  LeaveUnguarded(context);
   return false;
 }
 
-// Takes the count of EnterAsGuarded back, for a launch that was not made.
-void LeaveUnguarded(LaunchContext& context) {
-  context.outstanding.fetch_sub(1);
-  Unwatch(1);
-}
-
 bool LaunchWithGuard(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
-                  CUresult* result, Reason* why) {
+                     CUresult* result, Reason* why) {
   LaunchContext& context = *form.context;
   if (context.queued.left() >= kMostQueued) [[unlikely]] KeepRoom(context);
   for (;;) {
@@ -446,15 +442,14 @@ Form ChooseForm(Attempt* attempt, Reason* why) noexcept {
   if (!IsCandidate(attempt, why) || !Prepare(attempt, why)) return Form::kPlain;
   const Variant& variant = *attempt->variant;
   *why = Reason::kResident;
-  const bool may_wait = (variant.entry->flags & store::kMayWaitOnBlocks) != 0;
-  if (may_wait && MayBeBarrier(*attempt)) return Form::kPlain;
+  if (MayWaitOnBlocks(variant) && MayBeBarrier(*attempt)) return Form::kPlain;
   *why = Reason::kShort;  // also for a launch of no more blocks than one slice
   // If the launch begins a demand, ExpectForDemand has made the prediction already.
   if (!attempt->expected.is_known) attempt->expected = Predict(variant, attempt->launch, attempt->total_blocks);
   if (variant.is_fallback && attempt->total_blocks <= BlocksOfSlice(*attempt)) return Form::kPlain;
   if (!IsWorthIt(attempt, why)) return Form::kPlain;
   if (variant.is_sliced) return Form::kSliced;
-  attempt->batch = BatchOf(*attempt, may_wait);
+  attempt->batch = BatchOf(*attempt);
   SettleWorkers(attempt);
   return Form::kPreemptible;
 }

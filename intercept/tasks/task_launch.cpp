@@ -140,8 +140,6 @@ Reason JudgeShape(const Launch& launch, Variant* variant) {
       !KernelAllows(*variant, launch.block, launch.shared_bytes)) {
     return Reason::kWide;
   }
-  const bool is_row = launch.block[1] == 1 && launch.block[2] == 1;
-  if ((entry.flags & store::kOneDimensionalBlocks) != 0 && !is_row) return Reason::kWide;
   if ((entry.flags & store::kTaskNotBitExact) != 0 && !task_settings.allow_inexact) {
     return Reason::kInexact;
   }
