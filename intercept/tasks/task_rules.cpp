@@ -1,16 +1,21 @@
 #include "intercept/tasks/task_rules.h"
 
+#include <unistd.h>
+
 #include <string_view>
 #include <utility>
 
 #include "intercept/launch/loaded_kernels.h"
 #include "intercept/process/calls.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
 #include "intercept/process/stream_arguments.h"
 #include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_copies.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/task_watch.h"
 #include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
 #include "intercept/tasks/waiting_kernels.h"
@@ -20,6 +25,11 @@ namespace cupola::intercept::tasks {
 std::atomic<uint32_t> scopes{0};
 
 namespace {
+
+// After a thread has waited for an event for kEventSpinNs, it sleeps for kEventSleepUs between queries, which is then a
+// small part of its wait.
+constexpr uint64_t kEventSpinNs = 10'000'000;
+constexpr useconds_t kEventSleepUs = 100;
 
 /// How a wait for all tasks has ended.
 struct Waited {
@@ -44,6 +54,21 @@ Waited WaitOrFlush(bool being_put) {
     EndNotNow(kept);
   }
   return {};
+}
+
+// Called before the program waits in the driver for an event, which may be behind tasks. Returns when the event is
+// reached or no task is left; until then it looks for a task that does not end and has it named (task_watch.h). Spins
+// for 10 ms, then sleeps between looks.
+void WatchOverEvent(CUevent event) {
+  if (task_settings.notice_ns == 0) return;
+  const RelaxedCapture relaxed;
+  const auto query = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000);
+  const uint64_t since = NowNs();
+  uint32_t number = 0;
+  for (uint32_t turn = 0; turn % TaskWatch::kLookEvery != 0 || LookAtNextStream(&number); ++turn) {
+    if (query(event) != CUDA_ERROR_NOT_READY) return;
+    if (NowNs() - since > kEventSpinNs) usleep(kEventSleepUs);
+  }
 }
 
 // Waits twice: first without the scope, for the tasks that there are now, so that other threads can

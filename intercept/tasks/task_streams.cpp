@@ -1,10 +1,10 @@
 #include "intercept/tasks/task_streams.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <new>
+#include <span>
 
 #include "intercept/facts/live_streams.h"
 #include "intercept/process/driver_calls.h"
@@ -28,13 +28,6 @@ constexpr uint32_t kMostStreams = 4096;
 // at most, since a launch takes 5 us and the driver is queried more and more rarely (kMostBackoff).
 constexpr uint64_t kPatienceNs = 40'000;
 constexpr uint32_t kMostBackoff = 1024;  // launches between queries, at most
-// Of the calls by which a thread asks whether a stream's tasks have run, and of the queries of
-// WatchOverEvent, each so-many-th has TaskWatch look at a task (task_watch.h).
-constexpr uint32_t kTaskWatchEvery = 64;
-// After a thread has waited for an event for kSpinNs, it sleeps for kSleepUs between queries, which
-// is then a small part of its wait.
-constexpr uint64_t kSpinNs = 10'000'000;
-constexpr useconds_t kSleepUs = 100;
 
 // Held while an entry of `all` is added or given to another stream or engine, and while a stream is
 // forgotten. Readers of `all` do not take it: entries are never destroyed, and `count` grows only
@@ -46,6 +39,9 @@ std::atomic<uint32_t> count{0};                  // entries of `all`, free ones 
 std::atomic<StreamTasks*> legacy[kMostEngines];  // by TaskEngine::index; null: it has had no task
 // Streams that the program made, and per-thread default streams that it used.
 std::atomic<uint32_t> made{0};
+
+// The entries so far, free ones included.
+std::span<StreamTasks* const> Entries() { return {all, count.load()}; }
 
 // Whether the driver says that all work of the stream is over.
 bool IsOver(CUstream stream) {
@@ -88,18 +84,16 @@ void Begin(StreamTasks* entry, TaskEngine& engine, CUstream stream) {
 // Gives the stream a free entry, or a new one. Null: there are kMostStreams, or no memory. The caller
 // holds the mutex.
 StreamTasks* AddLocked(TaskEngine& engine, CUstream stream) {
-  const uint32_t known = count.load(std::memory_order_relaxed);
-  StreamTasks* added = nullptr;
-  for (uint32_t i = 0; i < known && added == nullptr; ++i) {
-    if (IsFree(*all[i])) added = all[i];
-  }
+  const auto known = Entries();
+  const auto free = std::ranges::find_if(known, [](StreamTasks* each) { return IsFree(*each); });
+  StreamTasks* added = free != known.end() ? *free : nullptr;
   if (added == nullptr) {
-    if (known == kMostStreams) return nullptr;
+    if (known.size() == kMostStreams) return nullptr;
     added = new (std::nothrow) StreamTasks;
     if (added == nullptr) return nullptr;
-    added->number = known;
-    all[known] = added;
-    count.store(known + 1);
+    added->number = static_cast<uint32_t>(known.size());
+    all[added->number] = added;
+    count.store(added->number + 1);
   }
   Begin(added, engine, stream);
   return added;
@@ -192,11 +186,9 @@ const StreamTasks* FirstBefore(const TaskEngine& engine, CUstream stream, const 
   const StreamTasks* const known = Known(engine, stream, key);
   if (known != nullptr && IsOutstanding(*known)) return known;
   if ((key.flags & kFlagLegacyStream) == 0) return nullptr;
-  const uint32_t streams = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < streams; ++i) {
-    const StreamTasks& each = *all[i];
-    const bool is_before = each.engine.load() == &engine && each.is_blocking.load();
-    if (is_before && IsOutstanding(each)) return &each;
+  for (const StreamTasks* each : Entries()) {
+    const bool is_before = each->engine.load() == &engine && each->is_blocking.load();
+    if (is_before && IsOutstanding(*each)) return each;
   }
   return nullptr;
 }
@@ -264,48 +256,26 @@ bool AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last, Un
 // tasks that other threads are just putting in; without, it passes over a stream whose lock is
 // taken. False: stuck.
 bool WaitForTasks(TaskEngine& engine, bool being_put, Until until) {
-  const uint32_t known = count.load();
-  for (uint32_t i = 0; i < known; ++i) {
-    StreamTasks& stream = *all[i];
-    if (stream.engine.load() != &engine) continue;
+  for (StreamTasks* const stream : Entries()) {
+    if (stream->engine.load() != &engine) continue;
     if (being_put) {
-      stream.Take();
-    } else if (stream.taken.exchange(true, std::memory_order_acquire)) {
+      stream->Take();
+    } else if (!stream->TryTake()) {
       continue;
     }
-    const runtime::TaskId last = stream.last;
-    const bool is_outstanding = stream.engine.load() == &engine && IsOutstanding(stream);
-    stream.Give();
-    if (is_outstanding && !AwaitTask(engine, stream, last, until)) return false;
+    const runtime::TaskId last = stream->last;
+    const bool is_outstanding = stream->engine.load() == &engine && IsOutstanding(*stream);
+    stream->Give();
+    if (is_outstanding && !AwaitTask(engine, *stream, last, until)) return false;
   }
   return engine.WaitForAll(until);
-}
-
-// Has the TaskWatch look at the oldest task of the next stream, from `*number` on, that has one.
-// True also if a stream's lock is taken, since a task is then being put in. False: no stream has a
-// task.
-bool LookAtNext(uint32_t* number) {
-  const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) {
-    StreamTasks& stream = *all[(*number)++ % known];
-    if (stream.taken.exchange(true, std::memory_order_acquire)) return true;  // a task is being put in
-    const uint32_t column = stream.last.column;
-    TaskEngine* const engine = stream.engine.load();
-    const bool is_outstanding = engine != nullptr && IsOutstanding(stream);
-    stream.Give();
-    if (!is_outstanding) continue;
-    engine->LookAt(column);
-    return true;
-  }
-  return false;
 }
 
 // Flushes all streams for which `wanted` is true; `behind` is as in Flush.
 template <typename Wanted>
 void FlushAll(CUstream behind, Wanted&& wanted) {
-  const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) {
-    if (wanted(*all[i])) Flush(*all[i], behind);
+  for (StreamTasks* const each : Entries()) {
+    if (wanted(*each)) Flush(*each, behind);
   }
 }
 
@@ -332,16 +302,14 @@ bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
 
 StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept {
   StreamUse use;
-  const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) {
-    StreamTasks& stream = *all[i];
-    if (stream.engine.load(std::memory_order_relaxed) != &engine) continue;
-    const uint64_t put = stream.LastPut().sequence;
-    if (put == 0 || put == stream.counted) continue;
+  for (StreamTasks* const stream : Entries()) {
+    if (stream->engine.load(std::memory_order_relaxed) != &engine) continue;
+    const uint64_t put = stream->LastPut().sequence;
+    if (put == 0 || put == stream->counted) continue;
     ++use.streams;
     use.tasks += static_cast<uint32_t>(
-        std::min<uint64_t>(put - stream.counted, runtime::kTaskRows));
-    if (from_now_on) stream.counted = put;
+        std::min<uint64_t>(put - stream->counted, runtime::kTaskRows));
+    if (from_now_on) stream->counted = put;
   }
   return use;
 }
@@ -357,14 +325,12 @@ bool WaitForAllTasks(bool being_put) noexcept {
 
 void FlushStuck() noexcept {
   ForEachReadyEngine([](TaskEngine& engine) { engine.MakeSureOf(); });
-  const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) {
-    StreamTasks& stream = *all[i];
-    const bool has_engine = stream.engine.load() != nullptr && stream.engine.load()->IsReady();
-    if (has_engine && IsNamedHere(stream)) {
-      Flush(stream, nullptr);
+  for (StreamTasks* const stream : Entries()) {
+    const bool has_engine = stream->engine.load() != nullptr && stream->engine.load()->IsReady();
+    if (has_engine && IsNamedHere(*stream)) {
+      Flush(*stream, nullptr);
     } else {
-      const StreamLock been_free(stream);
+      const StreamLock been_free(*stream);
     }
   }
 }
@@ -373,14 +339,14 @@ void FlushStuck() noexcept {
 // mutex.
 AllStreams::AllStreams(const TaskEngine& engine) noexcept : engine_(engine) {
   pthread_mutex_lock(&streams_mutex);
-  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) {
-    if (all[i]->engine.load() == &engine_) all[i]->Take();
+  for (StreamTasks* const each : Entries()) {
+    if (each->engine.load() == &engine_) each->Take();
   }
 }
 
 AllStreams::~AllStreams() {
-  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) {
-    if (all[i]->engine.load() == &engine_) all[i]->Give();
+  for (StreamTasks* const each : Entries()) {
+    if (each->engine.load() == &engine_) each->Give();
   }
   pthread_mutex_unlock(&streams_mutex);
 }
@@ -480,20 +446,24 @@ bool HasTasks(CUstream stream, bool per_thread) noexcept {
   const StreamTasks* const before = FirstBefore(*engine, stream, key);
   if (before == nullptr) return false;
   thread_local uint32_t asked = 0;
-  if (++asked % kTaskWatchEvery == 0) engine->LookAt(before->LastPut().column);
+  if (++asked % TaskWatch::kLookEvery == 0) engine->LookAt(before->LastPut().column);
   return engine->GoesOn();
 }
 
-void WatchOverEvent(CUevent event) noexcept {
-  if (task_settings.notice_ns == 0) return;
-  const RelaxedCapture relaxed;
-  const auto query = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000);
-  const uint64_t since = NowNs();
-  uint32_t number = 0;
-  for (uint32_t turn = 0; turn % kTaskWatchEvery != 0 || LookAtNext(&number); ++turn) {
-    if (query(event) != CUDA_ERROR_NOT_READY) return;
-    if (NowNs() - since > kSpinNs) usleep(kSleepUs);
+bool LookAtNextStream(uint32_t* number) noexcept {
+  const auto known = Entries();
+  for (size_t i = 0; i < known.size(); ++i) {
+    StreamTasks& stream = *known[(*number)++ % known.size()];
+    if (!stream.TryTake()) return true;  // a task is being put in
+    const uint32_t column = stream.last.column;
+    TaskEngine* const engine = stream.engine.load();
+    const bool is_outstanding = engine != nullptr && IsOutstanding(stream);
+    stream.Give();
+    if (!is_outstanding) continue;
+    engine->LookAt(column);
+    return true;
   }
+  return false;
 }
 
 // From now on launches into the legacy stream are plain, so the tasks that it has are waited for.

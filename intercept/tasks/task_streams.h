@@ -21,7 +21,7 @@ namespace cupola::intercept::tasks {
 
 /// A stream that has or had tasks. All of them are in one column, each behind the one before. Made
 /// by FindStream and never destroyed; one that is free is used again for another stream. Members
-/// that are not atomic are used under the lock (Take, Give).
+/// that are not atomic are used under the lock (Take, TryTake, Give).
 struct StreamTasks {
   std::atomic<bool> taken{false};  ///< the lock
   /// CU_STREAM_LEGACY for the legacy stream, CU_STREAM_PER_THREAD for a per-thread default stream;
@@ -50,9 +50,10 @@ struct StreamTasks {
   uint32_t held = 0;     ///< number of the trial in which it may have no more tasks
 
   void Take() noexcept {
-    while (taken.exchange(true, std::memory_order_acquire)) {
+    while (!TryTake()) {
     }
   }
+  bool TryTake() noexcept { return !taken.exchange(true, std::memory_order_acquire); }
   void Give() noexcept { taken.store(false, std::memory_order_release); }
 
   /// `last`, for threads that do not hold the lock.
@@ -151,10 +152,9 @@ bool WaitForStream(CUstream stream, bool per_thread, Until until = Until::kOver)
 /// the context.
 void WaitForContext(TaskEngine& engine) noexcept;
 
-/// Called before the program waits in the driver for an event, which may be behind tasks. Returns
-/// when the event is reached or no task is left; until then it looks for a task that does not end
-/// and has it named (task_watch.h). Spins for 10 ms, then sleeps between looks.
-void WatchOverEvent(CUevent event) noexcept;
+/// Has the TaskWatch look at the oldest task of the next stream, from `*number` on, that has one. True also if a stream's
+/// lock is taken, since a task is then being put in. False: no stream has a task.
+bool LookAtNextStream(uint32_t* number) noexcept;
 
 /// How many streams of an engine were given tasks since the count began, and how many tasks these
 /// are. `from_now_on`: the next count begins now.

@@ -13,6 +13,10 @@ namespace cupola::intercept::tasks {
 
 class TaskWatch {
  public:
+  /// Of the calls by which a thread asks whether a stream's tasks or an event have come, each so-many-th has the
+  /// TaskWatch look at a task.
+  static constexpr uint32_t kLookEvery = 64;
+
   /// Called while a thread waits for a task of the column, or has asked about one. `image`: what
   /// the MasterKernel serves, or null. Follows the column's oldest task, and gives a notice if a
   /// call at least task_settings.notice_ns later finds that it still has not run. Follows one task
