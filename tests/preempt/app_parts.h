@@ -1,4 +1,5 @@
-// Parts of preempt_app.cu: its kernels, the arrays on which they work, and its streams. One thread.
+// Parts of preempt_app.cu and of other programs beside it: kernels, the arrays on which they work, streams, and what the
+// program and its test say to each other.
 #pragma once
 
 #include <cstdio>
@@ -49,6 +50,19 @@ namespace {
 void Say(const char* text) {
   std::printf("%s\n", text);
   std::fflush(stdout);
+}
+
+/// Says the text and goes on when the test has answered.
+inline void SayAndWait(const char* text) {
+  Say(text);
+  (void)std::getchar();
+}
+
+/// The first number in device memory.
+inline uint32_t FirstOf(const uint32_t* memory) {
+  uint32_t first = 0;
+  CHECK(cudaMemcpy(&first, memory, 4, cudaMemcpyDeviceToHost));
+  return first;
 }
 
 /// Device memory for kBlocks blocks.

@@ -88,8 +88,7 @@ int Threads(int count) {
   Plain<<<1, 32, 0, cudaStreamPerThread>>>(arrays.other);
   arrays.Launch(1, cudaStreamPerThread, kFewRounds);
   CHECK(cudaStreamSynchronize(cudaStreamPerThread));
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   arrays.Launch(2, cudaStreamPerThread);
   Say("kernel launched");
   std::vector<std::thread> threads;
@@ -154,8 +153,7 @@ int AtOnce(int count) {
     Plain<<<1, 32>>>(value);
     CHECK(cudaDeviceSynchronize());
   }
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   return wrong;
 }
 
@@ -175,8 +173,7 @@ struct Stopped {
     return made;
   }
   void Launch() const {
-    Say("ready");
-    (void)std::getchar();
+    SayAndWait("ready");
     arrays.Launch(2, stream);
     Say("kernel launched");
   }
@@ -244,9 +241,7 @@ int TwoGpus(int) {
   CHECK(cudaSetDevice(0));
   CHECK(cudaStreamWaitEvent(stream, event));
   Plain<<<1, 32, 0, stream>>>(arrays.other);
-  uint32_t count = 0;
-  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
-  return count == 64 ? stopped.Check() : 1;
+  return FirstOf(arrays.other) == 64 ? stopped.Check() : 1;
 }
 
 // As many streams as have hardware queues, a wait behind a long kernel, another stream in place of one of them and

@@ -230,8 +230,7 @@ int Joins(cudaStream_t stream) {
   std::atomic<bool> over{false};
   std::thread copying([&] {
     while (!over) {
-      uint32_t value = 0;
-      CHECK(cudaMemcpy(&value, arrays.other, 4, cudaMemcpyDeviceToHost));
+      (void)FirstOf(arrays.other);
       usleep(200);
     }
   });
@@ -243,10 +242,8 @@ int Joins(cudaStream_t stream) {
   }
   over = true;
   copying.join();
-  uint32_t runs = 0;
   CHECK(cudaStreamSynchronize(stream));
-  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
-  return runs == kLaunches ? 0 : 1;
+  return FirstOf(arrays.runs) == kLaunches ? 0 : 1;
 }
 
 // What threads put on one stream at the same time has no order, but none of it runs amid another.
@@ -288,8 +285,7 @@ int LaunchWhileAnotherWaits(cudaStream_t stream) {
   CHECK(cudaMalloc(&memory, 64));
   arrays.Launch(1, stream);
   std::thread freeing([&] { CHECK(cudaFree(memory)); });
-  Say("kernel launched");
-  (void)std::getchar();
+  SayAndWait("kernel launched");
   arrays.Launch(2, stream);
   Say("second launched");
   freeing.join();
@@ -321,8 +317,7 @@ int CopyAtGate(const std::string& beside) {
   pace->open = pace->begun = 0;
   if (is_paced) launch_beside(2);
   while (is_paced && pace->begun == 0) usleep(100);
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   if (!is_paced) launch_beside(2);
   StampPlain<<<1, kThreads>>>(stamps, 1, 1);
   CHECK(cudaGetLastError());

@@ -128,8 +128,7 @@ int Capture(cudaStream_t stream) {
   CHECK(cudaStreamSynchronize(captured));
   arrays.Launch(1, stream);  // nothing is prepared while a capture is open
   CHECK(cudaDeviceSynchronize());
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   std::atomic<int> step{0};
@@ -153,8 +152,7 @@ int Capture(cudaStream_t stream) {
   CHECK(cudaGraphInstantiate(&exec, graph, 0));
   CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaDeviceSynchronize());
-  uint32_t count = 0;
-  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
+  const uint32_t count = FirstOf(arrays.other);
   if (count != 51 * 32) return std::printf("the graph counted %u\n", count), 1;
   return arrays.Check(3);
 }
@@ -214,9 +212,7 @@ int Race(cudaStream_t stream) {
   over = true;
   freeing.join();
   Say("done");
-  uint32_t runs = 0;
-  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
-  return runs == kLaunches ? 0 : 1;
+  return FirstOf(arrays.runs) == kLaunches ? 0 : 1;
 }
 
 int Reset(cudaStream_t stream) {
@@ -267,16 +263,13 @@ int Gated(cudaStream_t stream) {
   const Arrays arrays;
   Plain<<<1, 32, 0, stream>>>(arrays.other);
   CHECK(cudaDeviceSynchronize());
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   for (int i = 0; i < 20; ++i) Plain<<<1, 32, 0, stream>>>(arrays.other);
   CHECK(cudaGetLastError());
   Say("kernel launched");
   CHECK(cudaStreamSynchronize(stream));
   Say("done");
-  uint32_t count = 0;
-  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
-  return count == 21 * 32 ? 0 : 1;
+  return FirstOf(arrays.other) == 21 * 32 ? 0 : 1;
 }
 
 // Kernels without a variant, each long, each waited for.
@@ -289,7 +282,7 @@ int LongGated(cudaStream_t stream) {
       Plain<<<kLongBlocks, 32, 0, stream>>>(arrays.other);
       CHECK(cudaStreamSynchronize(stream));
     }
-    CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
+    count = FirstOf(arrays.other);
   }
   CHECK(cudaDeviceReset());  // its context has ended when the process does
   return count == 20 * kLongBlocks * 32 ? 0 : 1;
@@ -301,9 +294,7 @@ int MeetOnce(cudaStream_t stream) {
   const Arrays arrays;
   Meet<<<kResident, kThreads, 0, stream>>>(arrays.other);
   CHECK(cudaStreamSynchronize(stream));
-  uint32_t arrived = 0;
-  CHECK(cudaMemcpy(&arrived, arrays.other, 4, cudaMemcpyDeviceToHost));
-  return arrived == kResident ? 0 : 1;
+  return FirstOf(arrays.other) == kResident ? 0 : 1;
 }
 
 // The same small launch again and again, for a second.
@@ -326,9 +317,7 @@ int Shapes(cudaStream_t stream) {
       CHECK(cudaStreamSynchronize(stream));
     }
   }
-  uint32_t runs = 0;
-  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
-  return runs == 4 ? 0 : 1;
+  return FirstOf(arrays.runs) == 4 ? 0 : 1;
 }
 
 // Prints how many blocks SM 0, 1, ... ran.
@@ -346,8 +335,7 @@ int RunWhere(cudaStream_t stream) {
   const Arrays arrays;
   Where<<<kBlocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, 1, arrays.other);
   CHECK(cudaStreamSynchronize(stream));
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   Where<<<kBlocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, 2, 6 * kRounds, arrays.other);
   CHECK(cudaGetLastError());
   Say("kernel launched");
@@ -409,17 +397,13 @@ int Behind(cudaStream_t stream) {
   pace->open = pace->begun = 0;
   launch_paced(2);
   while (pace->begun < 4) usleep(100);
-  Say("kernel launched");
-  (void)std::getchar();
+  SayAndWait("kernel launched");
   arrays.Launch(2, stream);
-  Say("second launched");
-  (void)std::getchar();
+  SayAndWait("second launched");
   pace->open = ~0u;
   Say("first ends");
   CHECK(cudaStreamSynchronize(stream));
-  uint32_t runs = 0;
-  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
-  return runs == 4 ? 0 : 1;
+  return FirstOf(arrays.runs) == 4 ? 0 : 1;
 }
 
 // A kernel of few blocks that runs until it is told to end.
@@ -433,13 +417,11 @@ int Hold(cudaStream_t stream) {
   *flag = 1;
   Holding<<<8, kThreads, 0, stream>>>(flag, value);
   CHECK(cudaStreamSynchronize(stream));
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   *flag = 0;
   Holding<<<8, kThreads, 0, stream>>>(flag, value);
   CHECK(cudaGetLastError());
-  Say("kernel launched");
-  (void)std::getchar();
+  SayAndWait("kernel launched");
   *static_cast<volatile uint32_t*>(flag) = 1;
   CHECK(cudaStreamSynchronize(stream));
   Say("done");
@@ -453,15 +435,12 @@ int Small(cudaStream_t stream) {
   const Arrays arrays;
   arrays.Launch(1, stream);
   CHECK(cudaStreamSynchronize(stream));
-  Say("ready");
-  (void)std::getchar();
+  SayAndWait("ready");
   for (int i = 0; i < 60; ++i) {
     Fold<<<1, kThreads, 0, stream>>>(arrays.runs, arrays.value, 2, 10);
     CHECK(cudaStreamSynchronize(stream));
   }
-  uint32_t runs = 0;
-  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
-  return runs == 61 ? 0 : 1;
+  return FirstOf(arrays.runs) == 61 ? 0 : 1;
 }
 
 int Leave(cudaStream_t stream, const std::string& how) {
