@@ -87,20 +87,7 @@ Parser::Outcome Parser::ParsePrimary(Operand& operand, bool call_list, int depth
     }
     if (Peek().kind != Token::Kind::kFloat) lexer_ = start;
   }
-  if (Peek().kind == Token::Kind::kFloat) {
-    const std::optional<FloatValue> value = FloatLiteral(Peek().text);
-    if (!value) {
-      Fail(Peek().pos, "malformed float literal " + Describe(Peek()) + kFloatForms);
-      return Outcome::kDamaged;
-    }
-    const uint64_t sign = minus ? uint64_t{1} << (value->width - 1) : 0;
-    operand.kind = Operand::Kind::kFloat;
-    operand.width = value->width;
-    operand.integer = static_cast<int64_t>(value->bits ^ sign);
-    Next();
-    operand.text = lexer_.SliceFrom(first);
-    return Outcome::kOk;
-  }
+  if (Peek().kind == Token::Kind::kFloat) return ParseFloat(operand, first);
   ConstantValue value;
   const Outcome outcome = ParseExpression(value, 0, depth);
   if (outcome != Outcome::kOk) return outcome;

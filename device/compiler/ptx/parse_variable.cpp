@@ -133,26 +133,12 @@ Parser::Outcome Parser::ParseScalarInitializer(Initializer& initializer) {
     initializer.kind = Initializer::Kind::kAddress;
     return ParseInitializerAddress(initializer);
   }
-  const bool minus = first.Is('-');
-  if (minus || first.Is('+')) {
+  if (first.Is('-') || first.Is('+')) {
     const Lexer start = lexer_;
     Next();
     if (Peek().kind != Token::Kind::kFloat) lexer_ = start;
   }
-  if (Peek().kind == Token::Kind::kFloat) {
-    const std::optional<FloatValue> value = FloatLiteral(Peek().text);
-    if (!value) {
-      Fail(Peek().pos, "malformed float literal " + Describe(Peek()) + kFloatForms);
-      return Outcome::kDamaged;
-    }
-    initializer.kind = Initializer::Kind::kFloat;
-    initializer.width = value->width;
-    initializer.integer =
-        static_cast<int64_t>(value->bits ^ (minus ? uint64_t{1} << (value->width - 1) : 0));
-    Next();
-    initializer.text = lexer_.SliceFrom(first);
-    return Outcome::kOk;
-  }
+  if (Peek().kind == Token::Kind::kFloat) return ParseFloat(initializer, first);
   ConstantValue value;
   Outcome outcome = ParseExpression(value, 0, 0);
   if (outcome != Outcome::kOk) return outcome;

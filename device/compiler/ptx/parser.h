@@ -87,6 +87,9 @@ class Parser {
   /// The least precedence for a number that a ">" may follow: no comparison is parsed.
   static constexpr int kNoComparison = 9;
   bool ParseUnsigned(uint64_t& value, const char* what, int min_precedence = 0);
+  /// The float literal that is next, for an Operand or an Initializer. `first`: where its text begins, a sign included.
+  template <typename AnyValue>
+  Outcome ParseFloat(AnyValue& value, const Token& first);
 
   // parse.cpp
   const Token& Peek() const { return lexer_.Peek(); }
@@ -109,8 +112,22 @@ class Parser {
   std::optional<Error> error_;
 };
 
-inline constexpr char kFloatForms[] =
-    ", expected one such as 1.5, 0f3F800000 or 0d3FF0000000000000";
+template <typename AnyValue>
+Parser::Outcome Parser::ParseFloat(AnyValue& value, const Token& first) {
+  const std::optional<FloatValue> literal = FloatLiteral(Peek().text);
+  if (!literal) {
+    Fail(Peek().pos, "malformed float literal " + Describe(Peek()) +
+                         ", expected one such as 1.5, 0f3F800000 or 0d3FF0000000000000");
+    return Outcome::kDamaged;
+  }
+  const uint64_t sign = first.Is('-') ? uint64_t{1} << (literal->width - 1) : 0;
+  value.kind = AnyValue::Kind::kFloat;
+  value.width = literal->width;
+  value.integer = static_cast<int64_t>(literal->bits ^ sign);
+  Next();
+  value.text = lexer_.SliceFrom(first);
+  return Outcome::kOk;
+}
 
 /// "visible", "extern", "weak", "common".
 bool IsLinking(std::string_view word);
