@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "sched/board/attached_descriptor.h"
 #include "sched/board/socket_path.h"
 
 namespace cupola::sched {
@@ -90,19 +91,10 @@ int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinRe
 bool SendJoin(int fd, const JoinMessage& message, const char* texts, int board_fd, const Deadline& deadline) {
   iovec parts[2] = {{const_cast<JoinMessage*>(&message), sizeof(message)},
                     {const_cast<char*>(texts), message.head.bytes - sizeof(message)}};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr packet{};
   packet.msg_iov = parts;
   packet.msg_iovlen = 2;
-  if (board_fd >= 0) {
-    packet.msg_control = control;
-    packet.msg_controllen = sizeof(control);
-    cmsghdr* head = CMSG_FIRSTHDR(&packet);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &board_fd, sizeof(int));
-  }
+  const AttachedDescriptor attached(packet, board_fd);
   for (;;) {
     if (sendmsg(fd, &packet, MSG_NOSIGNAL) >= 0) return true;
     if (errno != EAGAIN && errno != EINTR) return false;

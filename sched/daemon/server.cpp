@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "sched/board/attached_descriptor.h"
 #include "sched/daemon/control.h"
 #include "sched/daemon/peer.h"
 #include "sched/daemon/process_facts.h"
@@ -410,19 +411,10 @@ bool Server::Answer(const Connection& connection, const JoinAnswer& wanted, int 
   answer.head.type = static_cast<uint16_t>(MessageType::kJoined);
   answer.head.bytes = sizeof(answer);
   iovec part{&answer, sizeof(answer)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr packet{};
   packet.msg_iov = &part;
   packet.msg_iovlen = 1;
-  if (board_fd >= 0) {
-    packet.msg_control = control;
-    packet.msg_controllen = sizeof(control);
-    cmsghdr* head = CMSG_FIRSTHDR(&packet);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &board_fd, sizeof(int));
-  }
+  const AttachedDescriptor attached(packet, board_fd);
   return sendmsg(connection.fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(answer);
 }
 
