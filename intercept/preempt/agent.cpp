@@ -37,7 +37,7 @@ constexpr uint64_t kLeftNs = 1'000'000;         // the process has no board slot
 // the running one needs.
 constexpr uint64_t kHeldNs = 10'000'000, kLongestHeldNs = 40'000'000;
 static_assert(kLongestHeldNs < kHeldLeaseNs / 2, "the lease is renewed at these looks");
-constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
+constexpr uint64_t kAgentSpinNs = 300'000;  // stopped: a high-priority kernel is often shorter
 constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;  // launches may stop or have stopped
 constexpr uint64_t kPlainLookNs = 250'000;  // asked, with plain launches under way; rarer with time
 constexpr uint64_t kLongestPlainLookNs = 10'000'000;
@@ -47,7 +47,7 @@ constexpr uint64_t kLongestPlainLookNs = 10'000'000;
 // enough processors.
 constexpr uint64_t kHotLookNs = 2'000;
 constexpr int kProcessorsToSpin = 4;
-constexpr uint64_t kAskEveryNs = 10'000'000;    // between questions whether contexts still work
+constexpr uint64_t kAgentAskEveryNs = 10'000'000;  // between questions whether contexts still work
 
 /// What one look at all contexts of a board found.
 struct Look {
@@ -268,7 +268,7 @@ Look Agent::LookAtAll(bool was_asked) {
     ++look.doubtful;
   }
   const uint64_t now = MonotonicNs();
-  if (look.running != 0 && now - asked_well_ns_ >= kAskEveryNs) {
+  if (look.running != 0 && now - asked_well_ns_ >= kAgentAskEveryNs) {
     asked_well_ns_ = now;
     ForEachContext([&](LaunchContext& context) { AskWhetherWell(context); });
   }
@@ -343,7 +343,7 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   // anybody waking the agent.
   const bool resumed_beside = look.acted && requests != 0;
   if (requests != 0 && look.oldest_stopped && !resumed_beside) {
-    if (hot_ns_ != 0) Spin(seen, std::max(now + kSpinNs, hot_until));
+    if (hot_ns_ != 0) Spin(seen, std::max(now + kAgentSpinNs, hot_until));
     return SleepHeld(seen);
   }
   if (look.doubtful != 0 || resumed_beside) {

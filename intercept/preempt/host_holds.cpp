@@ -26,7 +26,7 @@ std::atomic<uint32_t> holds{0};
 namespace {
 
 // The time between two questions about one stream. A question takes about a microsecond, a launch three.
-constexpr uint64_t kAskEveryNs = 50'000;
+constexpr uint64_t kHoldAskEveryNs = 50'000;
 constexpr size_t kMostAsked = 16;  // the most streams that one launch asks about
 constexpr int kNoWord = -1;
 
@@ -108,7 +108,7 @@ bool IsReached(const HeldStream& one) {
 // Whether this thread can ask the driver about the stream now. Only the owner of a per-thread default
 // stream can name it, and a default stream only where its context is current.
 bool CanBeAsked(const HeldStream& one, uint64_t now_ns) {
-  if (one.is_paused || now_ns - one.asked_ns < kAskEveryNs) return false;
+  if (one.is_paused || now_ns - one.asked_ns < kHoldAskEveryNs) return false;
   if (one.is_all) return one.event != nullptr;
   if (one.thread != nullptr && one.thread != &this_thread) return false;
   const bool is_default = reinterpret_cast<uintptr_t>(one.handle) <= 2;

@@ -18,14 +18,14 @@ constexpr uint32_t kMostPlaces = 64;
 // All places of an engine have this many bytes together, unless a single one needs more.
 constexpr size_t kMostBytes = 4 << 20;
 
-struct Place {
+struct AreaPlace {
   std::atomic<bool> taken{false};
   runtime::TaskId last{};  ///< task that used the place last; sequence 0: none. Used while `taken`
 };
 
 /// The places of one engine. The memory ends with the engine's context.
 struct Area {
-  Place places[kMostPlaces];
+  AreaPlace places[kMostPlaces];
   char* memory = nullptr;
   CUdeviceptr mapped = 0;          ///< address of `memory` on the device
   std::atomic<uint32_t> count{0};  ///< of places
@@ -65,7 +65,7 @@ StagingPlace::StagingPlace(const TaskEngine& engine) noexcept : area_(engine.ind
   const uint32_t first = area.turn.fetch_add(1, std::memory_order_relaxed);
   for (uint32_t i = 0; i < known; ++i) {
     index_ = (first + i) % known;
-    Place& place = area.places[index_];
+    AreaPlace& place = area.places[index_];
     if (place.taken.exchange(true, std::memory_order_acquire)) continue;
     if (place.last.sequence == 0 || engine.IsDone(place.last)) {
       const size_t offset = size_t{index_} * task_settings.most_copied;
