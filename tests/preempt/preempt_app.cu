@@ -44,7 +44,7 @@ int Order(cudaStream_t stream) {
 // The same launch a hundred times without a wait.
 int InARow(cudaStream_t stream) {
   const Arrays arrays;
-  constexpr uint32_t kTimes = 20;
+  constexpr uint32_t kTimes = 100;
   for (uint32_t i = 1; i <= kTimes; ++i) arrays.Launch(i, stream);
   CHECK(cudaStreamSynchronize(stream));
   return arrays.Check(kTimes);
