@@ -16,6 +16,10 @@ int main(int argc, char** argv) {
   std::ifstream file(argv[1]);
   std::stringstream text;
   text << file.rdbuf();
+  if (!file || !text) {
+    std::fprintf(stderr, "%s: cannot be read, or is empty\n", argv[1]);
+    return 1;
+  }
   auto module = cupola::ptx::Parse(text.str(), argv[1]);
   if (!module) {
     std::fprintf(stderr, "%s\n", module.error().ToString().c_str());
