@@ -85,8 +85,8 @@ def compare(build, device, app, environ, folder, asked):
     if asked:
         board = pestered_board.Board(folder)
         more.update(taking_part(build, device, board))
-    # Asked now and then for longer than a burst of tasks lasts.
-    with pestered_board.pestering(board, 0.003) if asked else contextlib.nullcontext():
+    # Asked for longer than a burst of tasks lasts, then left in peace for as long, so that tasks begin anew many times.
+    with pestered_board.pestering(board, 0.012) if asked else contextlib.nullcontext():
         tasks = runner.run([*under_cupola(build, device, more), *command], {**environ, **more}, 100)
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
