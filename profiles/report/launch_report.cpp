@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/utf8.h"
 #include "profiles/kernel_name.h"
 
 namespace cupola {
@@ -31,20 +32,24 @@ std::string TimeText(const WayUse& use) {
 
 std::string FileName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
+// As a JSON string. Bytes that are not UTF-8 are replaced.
 void AppendString(std::string& out, std::string_view text) {
   out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte > 0x7e) {
+  while (!text.empty()) {
+    uint32_t point = 0;
+    const size_t bytes = DecodeUtf8(text, &point);
+    if (bytes == 0) {
+      out += "\\ufffd";
+    } else if (point == '"' || point == '\\') {
+      out += {'\\', text[0]};
+    } else if (point < 0x20) {
       char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", point);
       out += escaped;
     } else {
-      out += c;
+      out += text.substr(0, bytes);
     }
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   out += '"';
 }
@@ -110,12 +115,16 @@ void AppendKernel(std::string& out, const KernelUse& kernel) {
   out += '}';
 }
 
-// "Step(int*)": names hold what the program put there, so nothing but printable ASCII is shown.
-std::string Shown(std::string text) {
-  for (char& c : text) {
-    if (c < 0x20 || c > 0x7e) c = '?';
+// "Step(int*)": names hold what the program put there, so nothing but visible characters is shown, and no end of a line.
+std::string Shown(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    uint32_t point = 0;
+    const size_t bytes = DecodeUtf8(text, &point);
+    shown += bytes != 0 && IsVisible(point) ? text.substr(0, bytes) : "?";
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
-  return text;
+  return shown;
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ std::string ReportText(const LaunchReport& report);
 /// The lines about one kernel alone, each beginning with `indent`.
 std::string KernelUseText(const KernelUse& kernel, std::string_view indent);
 
-/// One JSON object in one line, without a newline (docs/reports.md has its members). Bytes of names that are not
-/// ASCII become \u00NN.
+/// One JSON object in one line, without a newline (docs/reports.md has its members). Bytes of names that
+/// are not UTF-8 are replaced by U+FFFD.
 std::string ReportJson(const LaunchReport& report);
 
 }  // namespace cupola
