@@ -16,8 +16,8 @@ target_compile_options(cupola_options INTERFACE
 target_include_directories(cupola_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 
 # cupola_compile_together(<target>): one run of the compiler takes several of the target's sources, because what they
-# include, and instantiate of that, is most of the work. Names in their unnamed namespaces must differ. As many runs as
-# use two cores, of at least eight sources each.
+# include, and instantiate of that, is most of the work: a quarter of them, but at least eight. Names in their unnamed
+# namespaces must differ.
 function(cupola_compile_together target)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)

@@ -1,7 +1,7 @@
 // Whether this process writes a launch report at its end (what `cupola run --report` prints; not the page of `cupola
-// report`), and where to (CUPOLA_REPORT): as text or as one line of JSON on
-// standard error, or as a line of JSON at the end of a file. Reports of several processes do not mix: a line in a file
-// is written by one write(2) in append mode, and standard error is locked meanwhile (fcntl(2)).
+// report`), and where to (CUPOLA_REPORT): as text or as one line of JSON on standard error, or as a line of JSON at the end
+// of a file. Reports of several processes do not mix: a line in a file is written by one write(2) in append mode, and
+// standard error is locked meanwhile (fcntl(2)).
 #pragma once
 
 namespace cupola::intercept {
