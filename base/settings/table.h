@@ -64,6 +64,8 @@ inline constexpr Setting kTable[] = {
      .meaning = "Of a launch with at least so many workers one takes no blocks and only watches for the request to stop."},
     {.name = "CUPOLA_GATE_EVERY", .type = Type::kNumber, .scopes = kLibrary, .fallback = "8", .unit = "launches",
      .meaning = "How many plain launches go out between two gates where their length is not known; 0: there are no gates."},
+    {.name = "CUPOLA_PIECE_US", .type = Type::kNumber, .scopes = kLibrary, .fallback = "500", .unit = "us",
+     .meaning = "The most expected work in a piece of a graph that others may hold; 0: graphs are launched whole."},
     {.name = "CUPOLA_DEMAND_LIMIT_MS", .type = Type::kNumber, .scopes = kLibrary, .fallback = "10000", .unit = "ms",
      .meaning = "How long after its last launch a program's unfinished plain work keeps others off the GPU."},
     {.name = "CUPOLA_AGENT_HOT_US", .type = Type::kNumber, .scopes = kLibrary, .fallback = "6000", .unit = "us",
@@ -118,6 +120,8 @@ inline constexpr Setting kTable[] = {
      .unit = "devices",
      .meaning = "2: the simulated device has a second name, as which contexts can be made; it has the same SMs and "
                 "memory, and no primary context."},
+    {.name = "CUPOLA_SIM_GRAPH_SEED", .type = Type::kNumber, .scopes = kSimulated, .fallback = "0",
+     .meaning = "Not 0: the nodes of each launch of a graph run in another order that its edges allow, chosen by this seed."},
     {.name = "CUPOLA_SIM_GREEN_THREADS", .type = Type::kFlag, .scopes = kSimulated, .fallback = "0",
      .meaning = "A program that makes a green context current on a second thread is aborted, as NVIDIA's driver does by "
                 "chance."},

@@ -36,7 +36,7 @@ constexpr uint32_t kMarks = 4;
 CUevent marks[kMarks];
 uint64_t marked = 0;         // marks so far; the oldest one is marks[marked % kMarks]
 bool is_far_behind = false;  // the oldest mark had not been reached when it was last queried
-uint32_t asked = 0;          // calls of HasRoom while is_far_behind
+uint32_t times_asked = 0;    // calls of HasRoom while is_far_behind
 
 /// A launch in the form in which a graph's node takes it.
 class NodeParams {
@@ -198,7 +198,7 @@ CUresult LaunchAsGraph(const HeldLaunch* launches, uint32_t count, CUstream stre
 bool HasRoom() noexcept {
   constexpr uint32_t kAskEvery = 64;
   if (!is_far_behind) [[likely]] return true;
-  if (++asked % kAskEvery == 0) is_far_behind = !IsOver(marks[marked % kMarks]);
+  if (++times_asked % kAskEvery == 0) is_far_behind = !IsOver(marks[marked % kMarks]);
   return !is_far_behind;
 }
 

@@ -7,6 +7,7 @@
 #include "intercept/batches/batches.h"
 #include "intercept/entry/module_hooks.h"
 #include "intercept/facts/graphs.h"
+#include "intercept/graphs/pieces.h"
 #include "intercept/facts/green_contexts.h"
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/streams.h"
@@ -40,6 +41,7 @@ void ForgetAfterFork() {
   ResetGreenContextsAfterFork();
   ResetGraphsAfterFork();
   ResetModuleHooksAfterFork();
+  graphs::ForgetGraphsAfterFork();
   preempt::ForgetPreemptionAfterFork();
   tasks::ForgetTasksAfterFork();
   batches::ForgetBatchesAfterFork();
@@ -66,6 +68,7 @@ RecordingState StartAll() {
   SayWrongSettings();
   const RecordingState state = OpenRecords();
   preempt::StartPreemption();
+  graphs::StartGraphs();
   // Launches that are recorded stay launches, so that they can be measured.
   if (state == RecordingState::kOff) tasks::StartTasks();
   batches::StartBatches();

@@ -68,6 +68,7 @@ LaunchContext* FindFreeLocked(const GpuBoard* gpu) {
   for (auto& gated : found->gated_at) gated.store(0);
   found->gates_refused.store(false);
   found->markers_device = 0;
+  found->pieces.word_device.store(0);
   return found;
 }
 

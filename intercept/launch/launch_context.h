@@ -77,6 +77,21 @@ class QueuedWork {
   std::atomic<uint64_t> gone_{0};   ///< of these, the first ones, which nothing holds
 };
 
+/// The pieces of graphs that were put into streams of a context (graphs/pieces.h). Behind each, its stream writes how many
+/// there were up to it, so that a launch knows how many the driver still has in its queue.
+struct PieceQueue {
+  void* word = nullptr;  ///< mapped memory that streams write to; kept for the next context
+  std::atomic<CUdeviceptr> word_device{0};  ///< 0 = it is not registered with the context
+  std::atomic<uint32_t> given{0};           ///< pieces that were put into streams, ever
+  std::atomic<uint64_t> stream{0};          ///< id of the stream of the last one
+
+  /// How many pieces are not known to have ended. Right where all are in one stream.
+  uint32_t left() const noexcept {
+    if (word == nullptr) return 0;
+    return given.load() - __atomic_load_n(static_cast<const uint32_t*>(word), __ATOMIC_ACQUIRE);
+  }
+};
+
 struct LaunchContext {
   // Unless they say otherwise, the members up to `board` are written once for each context that this
   // object serves: `context` before `state` becomes kBoard, the others before it becomes kReady.
@@ -154,6 +169,7 @@ struct LaunchContext {
   bool is_kept_for_good = false;       ///< launches still ran when the context was paused, and must
                                        ///< not be stopped until it has ended; under contexts_mutex
   ControlReader reader;
+  PieceQueue pieces;
   /// Stream entries that may be behind guards. A stream holds about 1,024 entries; a thread that adds
   /// one beyond that waits inside the driver.
   QueuedWork queued;

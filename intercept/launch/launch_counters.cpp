@@ -31,6 +31,9 @@ void SayLaunchCounts() noexcept {
   if (launch_counters.gates.load() != 0 && between_gates_ns != 0) {
     Say(Level::kInfo, {"preemption: ", Decimal(between_gates_ns / 1000), " us between two gates"});
   }
+  if (launch_counters.graphs_in_pieces.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(launch_counters.graphs_in_pieces), " graphs launched in pieces"});
+  }
   if (launch_counters.stuck.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.stuck), " waits ended though nothing went on"});
   }

@@ -54,6 +54,7 @@ bool ReadPreemptionSettings() noexcept {
   to.allow_inexact = Flag("CUPOLA_INEXACT");
   to.threshold_ns = Number("CUPOLA_PREEMPT_ABOVE_US") * 1000;
   to.equals_threshold_ns = Number("CUPOLA_PREEMPT_EQUALS_ABOVE_US") * 1000;
+  to.piece_ns = Number("CUPOLA_PIECE_US") * 1000;
   to.gate_every = static_cast<uint32_t>(Number("CUPOLA_GATE_EVERY"));
   to.batch = static_cast<uint32_t>(Number("CUPOLA_BATCH"));
   to.poll_period_ns = static_cast<uint32_t>(Number("CUPOLA_POLL_NS"));

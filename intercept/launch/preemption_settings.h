@@ -39,6 +39,7 @@ struct PreemptionSettings {
   uint64_t short_gap_ns = 60'000;
   uint64_t demand_limit_ns = settings::Fallback("CUPOLA_DEMAND_LIMIT_MS") * 1'000'000;
   uint64_t wait_limit_ns = settings::Fallback("CUPOLA_WAIT_LIMIT_MS") * 1'000'000;  ///< see wait_net.h
+  uint64_t piece_ns = settings::Fallback("CUPOLA_PIECE_US") * 1000;  ///< graphs/pieces.h
   uint32_t gate_every = settings::Fallback("CUPOLA_GATE_EVERY");
 };
 extern PreemptionSettings preemption_settings;

@@ -7,6 +7,7 @@
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/launch_counters.h"
 #include "intercept/launch/loaded_kernels.h"
+#include "intercept/path/graph_launch.h"
 #include "intercept/path/plain_launch.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/host_holds.h"
@@ -23,9 +24,9 @@ namespace {
                                                    const StreamKey& stream, const ProgramCall& call) {
   MarkPlainLaunch(context.gpu->demand);
   if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
-  GateStream(context, launch, stream);
   if (ActiveRing() != nullptr || IsReported()) [[unlikely]] this_thread.launched_gated = GatesMayHold(context);
   if (launch.function == nullptr) return LaunchGraph(context, launch, stream, call);
+  GateStream(context, launch, stream);
   // plant: no_first_launch
   if (!IsKnownLoaded(launch.function)) [[unlikely]] return LaunchFirst(context, launch, call);
   if (context.outstanding.load() != 0) preempt::EnterPlain(context);

@@ -10,21 +10,6 @@
 #include "intercept/tasks/task_rules.h"
 
 namespace cupola::intercept {
-// A graph may put its stream behind other streams: it may contain waits for events, and it waits for its
-// own last launch, which may be on another stream. RecordJoin accounts for that. A graph may also make the
-// work behind it wait for the program; BeginGraph then records a hold of the stream.
-CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamKey& stream,
-                     const ProgramCall& call) noexcept {
-  preempt::RecordJoin(context, launch.stream, launch.per_thread);
-  preempt::EnterPlain(context);
-  const bool is_captured = IsCapturing(launch.stream, launch.per_thread);
-  const uint64_t hold =
-      is_captured ? 0 : preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
-  const CUresult result = MakePlainLaunch(context, launch, call);
-  preempt::EndHold(hold);
-  return result;
-}
-
 // The driver may load the kernel at this launch, and waits for the device meanwhile (loaded_kernels.h). So
 // no task runs and no launch is guarded until it returns. Both scopes are opened even if nothing is guarded
 // now, because another thread may be about to make a guarded launch or a task.

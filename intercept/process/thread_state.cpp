@@ -23,7 +23,7 @@ thread_local constinit ThreadMemory* thread_memory = nullptr;
 
 namespace {
 
-pthread_key_t key;
+pthread_key_t thread_key;
 std::atomic<int> key_state{0};  // 0 = none, 1 = being made, 2 = there, 3 = cannot be had
 
 void GiveBack(void* memory) {
@@ -36,7 +36,7 @@ void GiveBack(void* memory) {
 bool HasKey() {
   int none = 0;
   if (key_state.compare_exchange_strong(none, 1)) {
-    key_state.store(pthread_key_create(&key, &GiveBack) == 0 ? 2 : 3);
+    key_state.store(pthread_key_create(&thread_key, &GiveBack) == 0 ? 2 : 3);
   }
   return key_state.load() == 2;
 }
@@ -49,7 +49,7 @@ ThreadMemory* MakeThreadMemory() noexcept {
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED) {
     thread_memory = static_cast<ThreadMemory*>(memory);
-    if (HasKey()) pthread_setspecific(key, memory);
+    if (HasKey()) pthread_setspecific(thread_key, memory);
   }
   errno = saved_errno;
   return thread_memory;

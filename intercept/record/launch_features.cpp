@@ -39,10 +39,10 @@ struct Kernel {
 };
 
 pthread_mutex_t features_mutex = PTHREAD_MUTEX_INITIALIZER;
-std::atomic<int> file{-1};
-FileIdentity identity;  // of the file behind `file`; written before `file` is
+std::atomic<int> feature_file{-1};
+FileIdentity identity;  // of the file behind `feature_file`; written before `feature_file` is
 std::atomic<uint64_t> written{0};
-FeatureCalls calls;
+FeatureCalls feature_calls;
 std::unordered_map<const void*, Kernel>* kernels = nullptr;  // never destroyed: threads may launch at exit
 uint32_t next_number = 0;
 
@@ -59,7 +59,7 @@ void Append(FeatureLine* line, const char* format, ...) {
 // The descriptor of the file; -1 if there is none. A program may close all descriptors that it does not
 // know, and the next file that it opens may get the number of ours; then nothing is written any more.
 int OpenFile() {
-  const int to = file.load(std::memory_order_acquire);
+  const int to = feature_file.load(std::memory_order_acquire);
   return to >= 0 && IdentityOf(to) == identity ? to : -1;
 }
 
@@ -74,15 +74,15 @@ void Write(const char* text, size_t bytes) {
 
 int DeviceAttribute(CUdevice_attribute attribute, CUdevice device) {
   int value = 0;
-  return calls.device_attribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
+  return feature_calls.device_attribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
 }
 
 // Only launches take a CUkernel in place of a CUfunction, so both calls are tried.
 int FunctionAttribute(CUfunction_attribute attribute, const void* handle, CUdevice device) {
   int value = 0;
   void* const either = const_cast<void*>(handle);
-  if (calls.func_attribute(&value, attribute, static_cast<CUfunction>(either)) == CUDA_SUCCESS ||
-      calls.kernel_attribute(&value, attribute, static_cast<CUkernel>(either), device) ==
+  if (feature_calls.func_attribute(&value, attribute, static_cast<CUfunction>(either)) == CUDA_SUCCESS ||
+      feature_calls.kernel_attribute(&value, attribute, static_cast<CUkernel>(either), device) ==
           CUDA_SUCCESS) {
     return value;
   }
@@ -92,8 +92,8 @@ int FunctionAttribute(CUfunction_attribute attribute, const void* handle, CUdevi
 void WriteDevice(CUdevice device) {
   char name[256] = "";
   int version = 0;
-  calls.device_name(name, sizeof(name) - 1, device);
-  calls.driver_version(&version);
+  feature_calls.device_name(name, sizeof(name) - 1, device);
+  feature_calls.driver_version(&version);
   FeatureLine line;
   Append(&line, "G %d %d %d %d %d %d %d.%d %s\n",
          DeviceAttribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) * 10 +
@@ -110,7 +110,7 @@ void WriteDevice(CUdevice device) {
 // Asks for the layout of a kernel's parameters and writes the kernel's line.
 void Learn(const FeatureLaunch& launch, Kernel* kernel) {
   CUdevice device = 0;
-  calls.current_device(&device);
+  feature_calls.current_device(&device);
   if (next_number == 0) WriteDevice(device);
   kernel->number = ++next_number;
   kernel->name = launch.name;
@@ -119,9 +119,9 @@ void Learn(const FeatureLaunch& launch, Kernel* kernel) {
   void* const handle = const_cast<void*>(launch.function);
   for (size_t i = 0; i < kMostParameters; ++i) {
     Parameter one{};
-    if (calls.func_param_info(static_cast<CUfunction>(handle), i, &one.offset, &one.bytes) !=
+    if (feature_calls.func_param_info(static_cast<CUfunction>(handle), i, &one.offset, &one.bytes) !=
             CUDA_SUCCESS &&
-        calls.kernel_param_info(static_cast<CUkernel>(handle), i, &one.offset, &one.bytes) !=
+        feature_calls.kernel_param_info(static_cast<CUkernel>(handle), i, &one.offset, &one.bytes) !=
             CUDA_SUCCESS) {
       break;
     }
@@ -153,7 +153,7 @@ const char* PackedBlock(void** extra, size_t* bytes) {
 Allocation AllocationAt(uint64_t address) {
   CUdeviceptr base = 0;
   size_t bytes = 0;
-  if (address == 0 || calls.address_range(&base, &bytes, address) != CUDA_SUCCESS) return {};
+  if (address == 0 || feature_calls.address_range(&base, &bytes, address) != CUDA_SUCCESS) return {};
   return {.base = base, .bytes = bytes};
 }
 
@@ -204,16 +204,16 @@ bool OpenFeatures(const char* folder, uint64_t start_ns, const FeatureCalls& giv
   if (moved >= 0) close(made);
   const int descriptor = moved >= 0 ? moved : made;
   identity = IdentityOf(descriptor);
-  calls = given;
+  feature_calls = given;
   kernels = new std::unordered_map<const void*, Kernel>;
   next_number = 0;
   written = 0;
-  file.store(descriptor, std::memory_order_release);
+  feature_file.store(descriptor, std::memory_order_release);
   WriteFeatureText("cupola-features 1");
   return true;
 }
 
-bool FeaturesOn() noexcept { return file.load(std::memory_order_relaxed) >= 0; }
+bool FeaturesOn() noexcept { return feature_file.load(std::memory_order_relaxed) >= 0; }
 
 bool KnowsKernelOf(const FeatureLaunch& launch) noexcept {
   if (launch.function == nullptr || launch.name == nullptr) return true;
@@ -262,7 +262,7 @@ void ResetFeaturesAfterFork() noexcept {
   features_mutex = PTHREAD_MUTEX_INITIALIZER;
   kernels = nullptr;  // not freed: another thread of the parent may have been changing it
   const int old = OpenFile();
-  file.store(-1);
+  feature_file.store(-1);
   if (old >= 0) close(old);
 }
 

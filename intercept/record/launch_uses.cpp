@@ -42,11 +42,11 @@ struct Table {
 };
 
 pthread_mutex_t launch_uses_mutex = PTHREAD_MUTEX_INITIALIZER;
-Table* table = nullptr;
+Table* all_uses = nullptr;
 
 Table& TableLocked() {
-  if (table == nullptr) table = new Table;
-  return *table;
+  if (all_uses == nullptr) all_uses = new Table;
+  return *all_uses;
 }
 
 UseIndex IndexOfNameLocked(const std::string& name) {
@@ -138,15 +138,15 @@ void AddLaunch(UseIndex kernel, const LaunchUse& use) noexcept {
 void AddTime(uint64_t ticket, uint64_t ns) noexcept {
   const MutexLock lock(launch_uses_mutex);
   const uint64_t kernel = ticket / kWays;
-  if (table == nullptr || kernel >= table->kernels.size()) return;
-  CountedWay& way = table->kernels[kernel].ways[ticket % kWays];
+  if (all_uses == nullptr || kernel >= all_uses->kernels.size()) return;
+  CountedWay& way = all_uses->kernels[kernel].ways[ticket % kWays];
   ++way.timed;
   way.timed_ns += ns;
 }
 
 void ForgetHandlesOfUses() noexcept {
   const MutexLock lock(launch_uses_mutex);
-  if (table != nullptr) table->by_handle.clear();
+  if (all_uses != nullptr) all_uses->by_handle.clear();
 }
 
 LaunchReport MakeReport() noexcept {
@@ -154,8 +154,8 @@ LaunchReport MakeReport() noexcept {
   (void)sched::ExecutablePath("/proc/self", program, sizeof program);
   LaunchReport report{.pid = getpid(), .program = program};
   const MutexLock lock(launch_uses_mutex);
-  if (table == nullptr) return report;
-  for (const CountedKernel& kernel : table->kernels) report.kernels.push_back(ReportOf(kernel));
+  if (all_uses == nullptr) return report;
+  for (const CountedKernel& kernel : all_uses->kernels) report.kernels.push_back(ReportOf(kernel));
   std::stable_sort(report.kernels.begin(), report.kernels.end(), [](const KernelUse& a, const KernelUse& b) {
     const WayUse of_a = TotalOf(a), of_b = TotalOf(b);
     return of_a.gpu_ns != of_b.gpu_ns ? of_a.gpu_ns > of_b.gpu_ns : of_a.launches > of_b.launches;
@@ -165,7 +165,7 @@ LaunchReport MakeReport() noexcept {
 
 void ForgetUsesAfterFork() noexcept {
   launch_uses_mutex = PTHREAD_MUTEX_INITIALIZER;
-  table = nullptr;  // not freed: another thread of the parent may have been changing it
+  all_uses = nullptr;  // not freed: another thread of the parent may have been changing it
 }
 
 }  // namespace cupola::intercept

@@ -26,6 +26,10 @@ class Board:
         struct.pack_into("<I", self.memory, SLOT + BOUND, ALL_SMS)
         self.asked = self.answered = 0
 
+    def close(self):
+        self.memory.close()
+        self.file.close()
+
     def ask(self, requests):
         """Asks the process to yield (`requests` is not 0), or lets it go. False: it may not be asked now.
 

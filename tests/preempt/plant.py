@@ -81,6 +81,17 @@ BUGS = {
                           "}"),
     # Resumes have a priority level of their own.
     "level_not_kept": replace("(void)is_the_one;\nreturn priority;"),
+    # Graphs in pieces: the program's change of its graph is not seen.
+    "change_unseen": replace("(void)graph;"),
+    # Graphs in pieces: launches of one graph on two streams overlap.
+    "overlaps_itself": replace("(void)last;"),
+    "pieces_not_awaited": replace("(void)&WaitForPieces;"),
+    # Graphs in pieces: an edge within a piece is lost.
+    "edge_lost": replace("(void)place;"),
+    # Graphs in pieces: a piece runs before the one that it comes behind.
+    "piece_early": replace("result = launch_graph(set.execs[(i ^ 1) < set.execs.size() ? i ^ 1 : i], launch.stream);"),
+    # Graphs in pieces: nothing holds a piece back.
+    "piece_ungated": drop(),
     # A resume has the arguments of the launch.
     "arguments_forgotten": before("__builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), 0, 16);"),
 }

@@ -10,8 +10,8 @@ import re
 import sys
 
 # Inside intercept/ each layer may include those before it. Those of one line are beside each other, and may not.
-LAYERS = (("process",), ("facts",), ("record",), ("images",), ("launch",), ("preempt", "tasks"), ("batches",), ("path", "calls"),
-          ("entry",))
+LAYERS = (("process",), ("facts",), ("record",), ("images",), ("launch",), ("preempt", "tasks", "graphs"), ("batches",),
+          ("path", "calls"), ("entry",))
 
 
 def intercept_rules():

@@ -242,6 +242,15 @@ SIM_EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode handle,
              nullptr, kernel->kernel, nullptr};
   return CUDA_SUCCESS;
 }
+/// Kernel nodes of the simulated device have no attributes but whether the launch is cooperative.
+SIM_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
+  GraphNode *target, *source;
+  KernelWork *into = nullptr, *work = nullptr;
+  SIM_TRY(Read(from, &work, &source, &work));
+  SIM_TRY(Read(to, &into, &target, &into));
+  into->launch.cooperative = work->launch.cooperative;
+  return CUDA_SUCCESS;
+}
 SIM_EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode handle,
                                                CUDA_KERNEL_NODE_PARAMS_v1* params) {
   CUDA_KERNEL_NODE_PARAMS now;

@@ -2,12 +2,13 @@
 #include <functional>
 #include <thread>
 
+#include "base/settings/variables.h"
 #include "device/sim/driver/driver.h"
 
 namespace cupola::sim {
 namespace {
 
-std::atomic<uint64_t> next_capture_id{1};
+std::atomic<uint64_t> next_capture_id{1}, next_graph_launch{0};
 thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 uint64_t ThisThread() { return std::hash<std::thread::id>{}(std::this_thread::get_id()); }
@@ -150,6 +151,7 @@ CUresult Driver::CheckMaySynchronize() {
 }
 
 CUresult Driver::LaunchGraph(GraphExec& exec, Stream& stream) {
+  static const uint64_t graph_seed = settings::Number("CUPOLA_SIM_GRAPH_SEED");
   auto plan = std::make_shared<Plan>();
   std::vector<StreamPoint> after;
   {
@@ -168,7 +170,8 @@ CUresult Driver::LaunchGraph(GraphExec& exec, Stream& stream) {
       stream.capture_tail = {node};
       return CUDA_SUCCESS;
     }
-    for (const GraphExec::Step& step : exec.steps) {
+    for (const size_t index : exec.Order(graph_seed == 0 ? 0 : graph_seed + next_graph_launch.fetch_add(1))) {
+      const GraphExec::Step& step = exec.steps[index];
       if (!step.enabled) continue;
       Work work = step.work;
       if (auto* record = std::get_if<EventRecordWork>(&work)) {

@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/prng.h"
+
 namespace cupola::sim {
 
 GraphNode* Graph::Add(CUgraphNodeType type, Work work, std::vector<GraphNode*> dependencies) {
@@ -112,6 +114,31 @@ CUresult GraphExec::Update(const Graph& graph, CUgraphExecUpdateResult* result,
   *at = nullptr;
   *result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
   return CUDA_SUCCESS;
+}
+
+std::vector<size_t> GraphExec::Order(uint64_t seed) const {
+  const bool has_child = std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    return step.type == CU_GRAPH_NODE_TYPE_GRAPH;
+  });
+  std::vector<size_t> order, ready, missing(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (seed == 0 || has_child) order.push_back(i);
+    missing[i] = steps[i].after.size();
+    if (missing[i] == 0) ready.push_back(i);
+  }
+  Prng prng(seed);
+  while (order.size() < steps.size()) {
+    std::swap(ready[prng.Below(ready.size())], ready.back());
+    const size_t next = ready.back();
+    ready.pop_back();
+    order.push_back(next);
+    for (size_t i = next + 1; i < steps.size(); ++i) {
+      const auto& after = steps[i].after;
+      missing[i] -= std::count(after.begin(), after.end(), next);
+      if (missing[i] == 0 && std::find(after.begin(), after.end(), next) != after.end()) ready.push_back(i);
+    }
+  }
+  return order;
 }
 
 GraphExec::Step* GraphExec::Find(const GraphNode* node) {

@@ -59,6 +59,9 @@ class GraphExec {
   /// `at`.
   CUresult Update(const Graph& graph, CUgraphExecUpdateResult* result, const GraphNode** at);
   Step* Find(const GraphNode* node);
+  /// The order in which a launch runs the steps, as indices: one that the edges allow, chosen by `seed`; 0 = as in
+  /// `steps`. The steps of child graphs know of no edge to what is around them, so a graph with one keeps its order.
+  std::vector<size_t> Order(uint64_t seed) const;
 
   std::vector<Step> steps;
   uint64_t flags = 0;  ///< CUDA_GRAPH_INSTANTIATE_FLAG_*

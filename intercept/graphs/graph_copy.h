@@ -1,0 +1,48 @@
+// GraphCopy: a copy of a program's graph, kept so that pieces of it can be built later: the program may change or destroy
+// its own graph, and only it may touch that. Made by the thread that instantiates the graph; then used by one thread at a
+// time. CUDA Driver API, "Graph Management".
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <cuda.h>
+
+namespace cupola::intercept::graphs {
+
+class GraphCopy {
+ public:
+  /// Copies `graph`. Null if it cannot be launched in pieces; `*why` says why not, in words for people. Does not wait.
+  /// `flags` are those with which the program instantiates the graph.
+  static GraphCopy* Make(CUgraph graph, uint64_t flags, const char** why) noexcept;
+  ~GraphCopy();
+  GraphCopy(const GraphCopy&) = delete;
+  GraphCopy& operator=(const GraphCopy&) = delete;
+
+  uint32_t size() const noexcept { return static_cast<uint32_t>(nodes_.size()); }
+
+  /// A graph of the nodes [first, first + count) of the order, with the edges among them, instantiated. Its kernels get
+  /// `priority`, where it is not null and the program gave them none. Null: the driver refused. The context of the nodes is
+  /// current. May wait for the device.
+  CUgraphExec Build(uint32_t first, uint32_t count, const int* priority) const noexcept;
+
+  /// Gives the driver its graph back; without that only memory of this process is freed, for a context that has ended.
+  void DestroyGraph() noexcept;
+
+ private:
+  struct Node {
+    CUgraphNode handle = nullptr;  ///< in graph_
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    std::vector<uint32_t> behind;  ///< places, in the order, of the nodes on which it depends
+  };
+  GraphCopy() = default;
+  bool ReadEdges(const std::vector<CUgraphNode>& handles) noexcept;
+  CUgraphNode Add(const Node& node, CUgraph into, const std::vector<CUgraphNode>& behind) const noexcept;
+
+  CUgraph graph_ = nullptr;
+  CUcontext context_ = nullptr;
+  uint64_t flags_ = 0;  ///< with which pieces are instantiated
+  std::vector<Node> nodes_;  ///< in the order of piece_cut.h
+};
+
+}  // namespace cupola::intercept::graphs

@@ -1,0 +1,383 @@
+#include "intercept/graphs/pieces.h"
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <new>
+
+#include <pthread.h>
+
+#include "intercept/facts/streams.h"
+#include "intercept/graphs/graph_copy.h"
+#include "intercept/launch/agent_context.h"
+#include "intercept/launch/gates.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/own_call_scope.h"
+#include "intercept/launch/preemption_settings.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/own_thread.h"
+#include "intercept/process/participation.h"
+#include "intercept/process/thread_state.h"
+
+namespace cupola::intercept::graphs {
+namespace {
+
+constexpr uint32_t kFirstNodes = 4;    // nodes of a piece while nothing is known of their times
+constexpr uint32_t kMostNodes = 64;    // of a piece, later
+constexpr uint32_t kMostTrials = 4;
+constexpr uint32_t kBuiltAtOnce = 8;   // pieces built while no launch is guarded
+constexpr uint64_t kLookNs = 2'000'000;  // between two looks whether a trial is over
+constexpr size_t kStackBytes = 256 << 10;
+
+/// One executable graph of the program. The members without a note belong to the builder.
+struct PiecedGraph {
+  enum class State : uint8_t {
+    kKept,    ///< there is a copy; nobody may ask yet
+    kWanted,  ///< the builder is to build pieces
+    kReady,   ///< `set` may be used
+    kWhole,   ///< it is launched whole for good
+    kGone,    ///< the program's graph was destroyed: the builder frees everything
+  };
+  std::atomic<State> state{State::kKept};  ///< any thread
+  std::atomic<PieceSet*> set{nullptr};     ///< any thread; changed by the builder
+  std::atomic<uint64_t> stream{0};         ///< id of the stream of its last launch; 0 = there was none; any thread
+  CUcontext context = nullptr;             ///< never changes
+  bool has_context = true;                 ///< false: the context has ended; under build_mutex
+  GraphCopy* copy = nullptr;
+  std::vector<uint64_t> node_ns;           ///< expected times, in the order of `copy`
+  uint32_t trials = 0;
+};
+
+HandleMap by_exec;  // CUgraphExec -> PiecedGraph*
+
+// Held while the builder makes driver calls for a graph, and by whoever ends a context. Not held while somebody waits
+// for a graph of the program.
+pthread_mutex_t build_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+// `all_mutex` guards `all` and `has_news`; never held over a driver call.
+pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t news = PTHREAD_COND_INITIALIZER;
+std::vector<PiecedGraph*>* all = nullptr;
+bool has_news = false;
+std::atomic<bool> has_builder{false};
+
+void TellBuilder() {
+  const MutexLock lock(all_mutex);
+  has_news = true;
+  pthread_cond_signal(&news);
+}
+
+PiecedGraph* Find(CUgraphExec exec) { return reinterpret_cast<PiecedGraph*>(by_exec.Find(exec, 0)); }
+
+void DestroySet(PieceSet* set, bool has_context) {
+  if (set == nullptr) return;
+  while (set->users.load() != 0) {
+    const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+    nanosleep(&pause, nullptr);
+  }
+  if (has_context) {
+    for (CUgraphExec exec : set->execs) {
+      (void)CUPOLA_CALL_REAL(cuGraphExecDestroy, PFN_cuGraphExecDestroy_v10000)(exec);
+    }
+    for (CUevent event : set->events) (void)CUPOLA_CALL_REAL(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)(event);
+  }
+  delete set;
+}
+
+/// Makes the word to which streams write how many pieces have ended.
+bool MakeWord(const PiecedGraph& graph) {
+  LaunchContext* const context = FindContext(graph.context);
+  if (context == nullptr) return false;
+  PieceQueue& queue = context->pieces;
+  if (queue.word_device.load() != 0) return true;
+  const OwnCallScope scope;
+  if (!scope.may_ask()) return false;
+  const CUdeviceptr device = RegisterKept(&queue.word, sizeof(uint32_t));
+  if (device == 0) return false;
+  __atomic_store_n(static_cast<uint32_t*>(queue.word), queue.given.load(), __ATOMIC_RELEASE);
+  queue.word_device.store(device);
+  return true;
+}
+
+/// Builds the pieces of `ranges`; null if the driver refuses. No launch of the context is guarded while a few of them are
+/// built, and the program's own launches go on in between.
+PieceSet* BuildSet(const PiecedGraph& graph, std::vector<PieceRange> ranges, bool is_trial, const int* priority) {
+  auto* const set = new (std::nothrow) PieceSet;
+  if (set == nullptr) return nullptr;
+  bool is_good = true;
+  for (size_t done = 0; is_good && done < ranges.size();) {
+    const OwnCallScope scope;
+    if (!scope.may_ask()) {
+      is_good = false;
+      break;
+    }
+    for (uint32_t i = 0; i < kBuiltAtOnce && done < ranges.size(); ++i, ++done) {
+      const CUgraphExec exec = graph.copy->Build(ranges[done].first, ranges[done].count, priority);
+      if (exec == nullptr) is_good = false;
+      if (!is_good) break;
+      set->execs.push_back(exec);
+    }
+  }
+  for (size_t i = 0; is_good && is_trial && i <= ranges.size(); ++i) {
+    CUevent event = nullptr;
+    is_good = CUPOLA_CALL_REAL(cuEventCreate, PFN_cuEventCreate_v2000)(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
+    if (is_good) set->events.push_back(event);
+  }
+  if (!is_good) {
+    DestroySet(set, graph.has_context);
+    return nullptr;
+  }
+  set->ranges = std::move(ranges);
+  set->nodes = graph.copy->size();
+  if (is_trial) set->trial.store(PieceSet::Trial::kWanted);
+  return set;
+}
+
+uint64_t SumOf(const std::vector<uint64_t>& ns) {
+  uint64_t sum = 0;
+  for (uint64_t each : ns) sum += each;
+  return sum;
+}
+
+void Publish(PiecedGraph& graph, PieceSet* set) {
+  PieceSet* const before = graph.set.exchange(set);
+  DestroySet(before, graph.has_context);
+}
+
+void KeepWhole(PiecedGraph& graph, const char* why) {
+  graph.state.store(PiecedGraph::State::kWhole);
+  Publish(graph, nullptr);
+  Say(Level::kDebug, {"a graph of ", Decimal(graph.copy->size()), " nodes is launched whole: ", why});
+}
+
+/// Cuts the graph by what is known of its nodes, or keeps it in one piece where nobody may ask the process to yield.
+void Cut(PiecedGraph& graph) {
+  const LaunchContext* const context = FindContext(graph.context);
+  if (context == nullptr) return KeepWhole(graph, "its context is not known");
+  const int* const priority = WantsPriority(*context) ? &context->greatest_priority : nullptr;
+  const bool is_cut = GatesMayHold(*context);
+  const bool is_known = graph.trials != 0;
+  PieceLimits limits{.ns = preemption_settings.piece_ns, .nodes = is_known ? kMostNodes : kFirstNodes};
+  if (is_known) limits.ns = std::max(limits.ns, SumOf(graph.node_ns) / (kMostPieces - kMostPieces / 4));
+  if (!is_cut) limits = {.ns = UINT64_MAX, .nodes = UINT32_MAX};
+  std::vector<PieceRange> ranges = CutIntoPieces(graph.node_ns, limits);
+  while (ranges.size() > (is_known ? kMostPieces : 2 * kMostPieces)) {
+    limits.ns += limits.ns / 4;
+    limits.nodes *= 2;
+    ranges = CutIntoPieces(graph.node_ns, limits);
+  }
+  if (is_known && ranges.size() < 2 && priority == nullptr) return KeepWhole(graph, "it is short");
+  const bool is_trial = is_cut && graph.trials < kMostTrials;
+  PieceSet* const set = MakeWord(graph) ? BuildSet(graph, std::move(ranges), is_trial, priority) : nullptr;
+  if (set != nullptr) set->is_cut = is_cut;
+  if (set == nullptr) return KeepWhole(graph, "its pieces cannot be built");
+  Publish(graph, set);
+  PiecedGraph::State wanted = PiecedGraph::State::kWanted;
+  graph.state.compare_exchange_strong(wanted, PiecedGraph::State::kReady);
+}
+
+/// Takes in the times of a trial that is over. True: the pieces are not as they should be, and the graph is to be cut
+/// anew.
+bool Learn(PiecedGraph& graph, PieceSet& set) {
+  const auto elapsed = CUPOLA_CALL_REAL(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000);
+  std::vector<uint64_t> took;
+  for (size_t i = 0; i < set.ranges.size(); ++i) {
+    float ms = 0;
+    if (elapsed(&ms, set.events[i], set.events[i + 1]) != CUDA_SUCCESS) return false;
+    took.push_back(static_cast<uint64_t>(std::max(ms, 0.0f) * 1e6f));
+  }
+  LearnFromPieces(set.ranges, took, &graph.node_ns);
+  ++graph.trials;
+  if (graph.trials == 1) return true;
+  const uint64_t wanted = std::max(preemption_settings.piece_ns, SumOf(took) / kMostPieces);
+  for (size_t i = 0; i < took.size(); ++i) {
+    if (set.ranges[i].count > 1 && took[i] > wanted + wanted / 4) return true;
+  }
+  return set.ranges.size() > 1 + 2 * SumOf(took) / wanted;
+}
+
+/// What is to be done for one graph. Returns whether it is to be looked at again soon.
+bool WorkOn(PiecedGraph& graph) {
+  using State = PiecedGraph::State;
+  const MutexLock lock(build_mutex);
+  if (!graph.has_context) return false;
+  const State state = graph.state.load();
+  if (state != State::kWanted && state != State::kReady && state != State::kGone) return false;
+  if (TakeContext(graph.context) != CUDA_SUCCESS) return false;
+  if (state == State::kWanted) {
+    Cut(graph);
+    return false;
+  }
+  PieceSet* const set = graph.set.load();
+  if (state == State::kGone || set == nullptr) return false;
+  if (set->trial.load() != PieceSet::Trial::kSubmitted) return false;
+  const CUresult is_over = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000)(set->events.back());
+  if (is_over == CUDA_ERROR_NOT_READY) return true;
+  LaunchContext* const context = FindContext(graph.context);
+  const bool was_asked = context == nullptr || context->gpu->slot().wake.load() != set->wake;
+  if (is_over != CUDA_SUCCESS || was_asked) {
+    set->trial.store(is_over == CUDA_SUCCESS ? PieceSet::Trial::kWanted : PieceSet::Trial::kNone);
+  } else if (Learn(graph, *set)) {
+    Cut(graph);
+  } else {
+    set->trial.store(PieceSet::Trial::kNone);
+  }
+  return false;
+}
+
+void Free(PiecedGraph* graph) {
+  const MutexLock lock(build_mutex);
+  const bool has_context = graph->has_context && TakeContext(graph->context) == CUDA_SUCCESS;
+  DestroySet(graph->set.exchange(nullptr), has_context);
+  if (graph->copy != nullptr) graph->copy->DestroyGraph();
+  delete graph->copy;
+  delete graph;
+}
+
+/// Waits for news, at most kLookNs where `soon`. Returns the graphs that there are; those that are gone are in `gone`,
+/// and no longer known.
+std::vector<PiecedGraph*> AwaitNews(bool soon, std::vector<PiecedGraph*>* gone) {
+  const MutexLock lock(all_mutex);
+  if (!has_news) {
+    timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += kLookNs;
+    if (until.tv_nsec >= 1'000'000'000) until = {until.tv_sec + 1, until.tv_nsec - 1'000'000'000};
+    if (soon) {
+      pthread_cond_timedwait(&news, &all_mutex, &until);
+    } else {
+      pthread_cond_wait(&news, &all_mutex);
+    }
+  }
+  has_news = false;
+  const auto is_gone = [](const PiecedGraph* graph) { return graph->state.load() == PiecedGraph::State::kGone; };
+  std::copy_if(all->begin(), all->end(), std::back_inserter(*gone), is_gone);
+  std::erase_if(*all, is_gone);
+  return *all;
+}
+
+void* Build(void*) {
+  ++this_thread.depth;  // driver calls of this thread are not the program's
+  const RelaxedCapture relaxed;
+  for (bool soon = false;;) {
+    std::vector<PiecedGraph*> gone;
+    const std::vector<PiecedGraph*> graphs = AwaitNews(soon, &gone);
+    for (PiecedGraph* graph : gone) Free(graph);
+    soon = false;
+    for (PiecedGraph* graph : graphs) soon |= WorkOn(*graph);
+    LetContextGo();
+  }
+}
+
+void OnContextEnds(CUcontext context) {
+  const MutexLock build_lock(build_mutex);
+  const MutexLock lock(all_mutex);
+  if (all == nullptr) return;
+  for (PiecedGraph* graph : *all) {
+    if (graph->context != context) continue;
+    graph->has_context = false;
+    graph->state.store(PiecedGraph::State::kWhole);
+  }
+}
+
+}  // namespace
+
+PiecesInUse::PiecesInUse(CUgraphExec exec, const LaunchContext& context, uint64_t stream, bool may_be_held,
+                         bool wants_priority) noexcept {
+  PiecedGraph* const graph = Find(exec);
+  if (graph == nullptr || graph->context != context.context.load(std::memory_order_relaxed)) return;
+  const uint64_t last = graph->stream.exchange(stream);
+  is_elsewhere_ = last != 0 && last != stream;  // plant: overlaps_itself
+  if ((!may_be_held && !wants_priority) || is_elsewhere_) return;
+  using State = PiecedGraph::State;
+  State state = graph->state.load();
+  if (state == State::kKept) {
+    if (!graph->state.compare_exchange_strong(state, State::kWanted)) return;
+    if (!has_builder.exchange(true) && !StartOwnThread(&Build, nullptr, kStackBytes)) has_builder.store(false);
+    TellBuilder();
+    return;
+  }
+  if (state != State::kReady) return;
+  PieceSet* set = graph->set.load();
+  while (set != nullptr) {
+    set->users.fetch_add(1);
+    PieceSet* const now = graph->set.load();
+    if (now == set) break;
+    set->users.fetch_sub(1);
+    set = now;
+  }
+  set_ = set;
+  if (set == nullptr || set->is_cut || !may_be_held) return;
+  // Built for the priority alone, and now somebody may ask the process as well.
+  if (graph->state.compare_exchange_strong(state, State::kWanted)) TellBuilder();
+}
+
+PiecesInUse::~PiecesInUse() {
+  if (set_ != nullptr) set_->users.fetch_sub(1);
+}
+
+void OnTrialSubmitted(PieceSet& set) noexcept {
+  set.trial.store(PieceSet::Trial::kSubmitted);
+  TellBuilder();
+}
+
+void OnInstantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) noexcept {
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return;
+  if (!PreemptionOn() || preemption_settings.piece_ns == 0 || preemption_settings.gate_every == 0) return;
+  const RelaxedCapture relaxed;
+  const char* why = nullptr;
+  GraphCopy* const copy = GraphCopy::Make(graph, flags, &why);
+  if (copy == nullptr) {
+    Say(Level::kDebug, {"a graph is launched whole: ", why});
+    return;
+  }
+  auto* const made = new (std::nothrow) PiecedGraph;
+  if (made == nullptr) return;
+  made->context = CurrentContext();
+  made->copy = copy;
+  made->node_ns.assign(copy->size(), 0);
+  {
+    const MutexLock lock(all_mutex);
+    if (all == nullptr) all = new std::vector<PiecedGraph*>;
+    all->push_back(made);
+  }
+  by_exec.Set(exec, reinterpret_cast<uint64_t>(made));
+}
+
+void OnChanged(CUgraphExec exec) noexcept {
+  PiecedGraph* const graph = Find(exec);
+  if (graph != nullptr) graph->state.store(PiecedGraph::State::kWhole);  // plant: change_unseen
+}
+
+void OnDestroyed(CUgraphExec exec) noexcept {
+  PiecedGraph* const graph = Find(exec);
+  if (graph == nullptr) return;
+  by_exec.Erase(exec);
+  graph->state.store(PiecedGraph::State::kGone);
+  if (has_builder.load()) return TellBuilder();
+  {
+    const MutexLock lock(all_mutex);
+    std::erase(*all, graph);
+  }
+  Free(graph);
+}
+
+void StartGraphs() noexcept {
+  if (PreemptionOn()) stream_ends.with_context.Subscribe(&OnContextEnds);
+}
+
+// What was allocated is not freed: another thread of the parent may have been changing it.
+void ForgetGraphsAfterFork() noexcept {
+  build_mutex = all_mutex = PTHREAD_MUTEX_INITIALIZER;
+  news = PTHREAD_COND_INITIALIZER;
+  all = nullptr;
+  has_news = false;
+  has_builder.store(false);
+  by_exec.ResetAfterFork();
+}
+
+}  // namespace cupola::intercept::graphs

@@ -1,0 +1,80 @@
+// The pieces of the program's graphs. In a process that others may ask to yield, a graph is launched as a row of smaller
+// graphs with a gate before each, so that it can be held back between them. In a process that may ask others with which it
+// shares a context (MPS), its kernels get the highest priority: there a graph may be one piece. A thread of ours, the builder, builds them
+// from a copy of the graph, once it is launched while somebody may ask. It learns what the nodes take from launches
+// with an event before each piece (a trial), and cuts the graph anew until the pieces are as long as is wanted.
+// path/graph_launch.cpp launches them. docs/graphs.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <cuda.h>
+
+#include "intercept/graphs/piece_cut.h"
+
+namespace cupola::intercept {
+struct LaunchContext;
+}
+
+namespace cupola::intercept::graphs {
+
+/// The most pieces of one graph. Longer graphs get longer pieces: the pieces of all launches that the driver has in its
+/// queue are bounded (PieceQueue).
+inline constexpr uint32_t kMostPieces = 150;
+
+/// The pieces of a graph, as they were cut once. Never changed once it is published, its atomics excepted.
+struct PieceSet {
+  enum class Trial : uint8_t { kNone, kWanted, kBegun, kSubmitted };
+
+  std::vector<PieceRange> ranges;
+  std::vector<CUgraphExec> execs;  ///< one for each range
+  std::vector<CUevent> events;     ///< for a trial: one before each piece and one behind the last; else empty
+  uint32_t nodes = 0;
+  bool is_cut = false;             ///< false: it is one piece, for the sake of the priority
+  std::atomic<Trial> trial{Trial::kNone};
+  uint32_t wake = 0;               ///< BoardSlot::wake when the trial began: if it changes meanwhile, the trial is void
+  std::atomic<uint32_t> users{0};  ///< threads that are launching it
+};
+
+/// The pieces in which a graph is to be launched; the builder does not destroy them while this lives.
+class PiecesInUse {
+ public:
+  /// Called before each launch of a graph, whole ones too, into the stream of that id. `may_be_held`: others may ask the
+  /// process to yield; `wants_priority`: its kernels are to have the highest priority. In both cases the builder is asked to
+  /// build the pieces, if that was not done yet. A launch goes whole if the
+  /// last one of the same graph was on another stream: the driver makes whole launches of a graph wait for one another,
+  /// and a stream does so for what is on it. Any thread; takes no lock unless it asks the builder.
+  PiecesInUse(CUgraphExec exec, const LaunchContext& context, uint64_t stream, bool may_be_held,
+              bool wants_priority) noexcept;
+  ~PiecesInUse();
+  PiecesInUse(const PiecesInUse&) = delete;
+  PiecesInUse& operator=(const PiecesInUse&) = delete;
+
+  /// Null: the graph is launched whole.
+  PieceSet* get() const noexcept { return set_; }
+  /// Whether pieces of the graph may still be on another stream: a whole launch must wait for them.
+  bool is_elsewhere() const noexcept { return is_elsewhere_; }
+
+ private:
+  PieceSet* set_ = nullptr;
+  bool is_elsewhere_ = false;
+};
+
+/// The trial's last event is in the stream. Wakes the builder.
+void OnTrialSubmitted(PieceSet& set) noexcept;
+
+/// `exec` was made of `graph`, on this thread, with flags of CUgraphInstantiate_flags. Keeps a copy of the graph, if it can
+/// be launched in pieces.
+void OnInstantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) noexcept;
+/// The program has changed, or is about to destroy, its executable graph: it is launched whole from now on. Nothing of it
+/// is in a launch call.
+void OnChanged(CUgraphExec exec) noexcept;
+void OnDestroyed(CUgraphExec exec) noexcept;
+
+/// Subscribes to the ends of contexts. Called when the process starts.
+void StartGraphs() noexcept;
+void ForgetGraphsAfterFork() noexcept;
+
+}  // namespace cupola::intercept::graphs

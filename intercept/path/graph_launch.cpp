@@ -1,0 +1,142 @@
+#include "intercept/path/graph_launch.h"
+
+#include "intercept/facts/graphs.h"
+#include "intercept/graphs/pieces.h"
+#include "intercept/launch/demand.h"
+#include "intercept/launch/gates.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_counters.h"
+#include "intercept/launch/preemption_settings.h"
+#include "intercept/preempt/host_holds.h"
+#include "intercept/preempt/waiting.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/patient_wait.h"
+
+namespace cupola::intercept {
+namespace {
+
+// What the driver has in its queue at most, of all graphs in pieces of a context. Behind a closed gate the driver took 141
+// to 392 pieces, of 1,400 to 1,900 nodes together, before a launch waited inside it.
+constexpr uint32_t kMostQueuedPieces = 200;
+constexpr uint32_t kMostQueuedNodes = 1'300;
+
+// Waits until the driver has room for `count` pieces of `nodes` together. False: pieces before them do not go on although
+// nobody holds the process; perhaps they wait for what the program does next.
+bool AwaitRoom(LaunchContext& context, uint32_t count, uint32_t nodes) {
+  const PieceQueue& queue = context.pieces;
+  PatientWait wait;
+  uint32_t seen = queue.left();
+  uint64_t since_ns = 0;
+  for (;;) {
+    const uint32_t left = queue.left();
+    const bool fits = left + count <= kMostQueuedPieces && (left + count) * uint64_t{nodes} / count <= kMostQueuedNodes;
+    if (left == 0 || fits) return true;
+    const uint64_t now = NowNs();
+    const bool is_held = context.gpu->requests() != 0;
+    if (left != seen || since_ns == 0 || is_held) {
+      seen = left;
+      since_ns = now;
+    }
+    const uint64_t limit_ns = preemption_settings.wait_limit_ns;
+    if (limit_ns != 0 && now - since_ns >= limit_ns) return false;
+    wait.Pause(is_held);
+  }
+}
+
+// The stream writes how many pieces have ended.
+CUresult WriteEnded(LaunchContext& context, const Launch& launch, uint32_t number) {
+  const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
+      launch.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
+  return write(launch.stream, context.pieces.word_device.load(), number, 0);
+}
+
+// The stream waits until all pieces that were put into other streams have ended.
+void WaitForPieces(LaunchContext& context, const Launch& launch) {
+  PieceQueue& queue = context.pieces;
+  if (queue.left() == 0 || queue.word_device.load() == 0) return;
+  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
+      launch.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
+  (void)wait(launch.stream, queue.word_device.load(), queue.given.load(), CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+bool RecordEvent(const Launch& launch, CUevent event) {
+  const auto record = Real<PFN_cuEventRecord_v2000>(launch.per_thread ? Call::k_cuEventRecord_ptsz
+                                                                      : Call::k_cuEventRecord);
+  return record(event, launch.stream) == CUDA_SUCCESS;
+}
+
+// Puts all pieces into the stream. The first that the driver refuses ends the row; what it refused is returned.
+CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey& stream, graphs::PieceSet& set) {
+  using Trial = graphs::PieceSet::Trial;
+  const auto launch_graph = Real<PFN_cuGraphLaunch_v10000>(launch.per_thread ? Call::k_cuGraphLaunch_ptsz
+                                                                              : Call::k_cuGraphLaunch);
+  Trial wanted = Trial::kWanted;
+  const bool is_trial = set.trial.compare_exchange_strong(wanted, Trial::kBegun);
+  if (is_trial) set.wake = context.gpu->slot().wake.load();
+  PieceQueue& queue = context.pieces;
+  queue.stream.store(stream.stream);
+  CUresult result = CUDA_SUCCESS;
+  bool is_timed = is_trial;
+  for (size_t i = 0; i < set.execs.size() && result == CUDA_SUCCESS; ++i) {
+    GateStream(context, launch, stream, GateWhen::kAlways);  // plant: piece_ungated
+    if (is_timed) is_timed = RecordEvent(launch, set.events[i]);
+    result = launch_graph(set.execs[i], launch.stream);  // plant: piece_early
+    const uint32_t number = queue.given.fetch_add(1) + 1;
+    if (WriteEnded(context, launch, number) != CUDA_SUCCESS && result == CUDA_SUCCESS) result = CUDA_ERROR_UNKNOWN;
+  }
+  if (is_timed && result == CUDA_SUCCESS) is_timed = RecordEvent(launch, set.events.back());
+  context.queued.Add(2 * set.execs.size());
+  if (is_trial && is_timed && result == CUDA_SUCCESS) {
+    graphs::OnTrialSubmitted(set);
+  } else if (is_trial) {
+    set.trial.store(Trial::kNone);
+  }
+  return result;
+}
+
+// In pieces, if there are any and nothing speaks against it. False: nothing was done.
+bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey& stream, graphs::PieceSet& set,
+                  CUresult* result) {
+  const auto count = static_cast<uint32_t>(set.execs.size());
+  if (context.pieces.left() != 0 && context.pieces.stream.load() != stream.stream) return false;
+  if (!AwaitRoom(context, count, set.nodes)) return false;
+  preempt::EnterPlain(context);
+  const MutexLock lock(context.launch_mutex);
+  // No other thread's work comes between the pieces.
+  context.half_made.store(1);
+  *result = PutPieces(context, launch, stream, set);
+  context.half_made.store(0);
+  Count(set.is_cut ? launch_counters.graphs_in_pieces : launch_counters.priorities);
+  return true;
+}
+
+}  // namespace
+
+// A graph may put its stream behind other streams: it may contain waits for events, and it waits for its
+// own last launch, which may be on another stream. RecordJoin accounts for that. A graph may also make the
+// work behind it wait for the program; BeginGraph then records a hold of the stream.
+CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamKey& stream,
+                     const ProgramCall& call) noexcept {
+  preempt::RecordJoin(context, launch.stream, launch.per_thread);
+  const bool is_captured = IsCapturing(launch.stream, launch.per_thread);
+  if (!is_captured) {
+    const bool may_be_held = GatesMayHold(context) && MapBoard(&context);
+    const graphs::PiecesInUse pieces(launch.graph, context, stream.stream, may_be_held, WantsPriority(context));
+    CUresult result = CUDA_SUCCESS;
+    if (pieces.get() != nullptr && LaunchPieces(context, launch, stream, *pieces.get(), &result)) return result;
+    if (pieces.is_elsewhere()) WaitForPieces(context, launch);  // plant: pieces_not_awaited
+  }
+  GateStream(context, launch, stream);
+  preempt::EnterPlain(context);
+  const uint64_t hold =
+      is_captured ? 0 : preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
+  const CUresult result = MakePlainLaunch(context, launch, call);
+  preempt::EndHold(hold);
+  return result;
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,19 @@
+// Launches of graphs, which come here from the launch path in a process that takes part in preemption.
+#pragma once
+
+#include <cuda.h>
+
+#include "intercept/facts/streams.h"
+
+namespace cupola::intercept {
+struct Launch;
+struct LaunchContext;
+struct ProgramCall;
+
+/// Launches a graph: in pieces with a gate before each where others may hold the process and there are pieces
+/// (graphs/pieces.h), else whole behind a gate. In pieces it may wait, in our code, until the driver has room for all of
+/// them. Returns what the driver returned.
+CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamKey& stream,
+                     const ProgramCall& call) noexcept;
+
+}  // namespace cupola::intercept

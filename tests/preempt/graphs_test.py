@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Graphs in pieces (docs/graphs.md) on the simulated device: programs of graphs print what they print without Cupola,
+while they are held between the pieces again and again; and they are held there.
+
+  graphs_test.py --build DIR      77: something that it needs is not built
+
+Of a build tree it also runs the libraries with a planted bug (plant.py), each of which one of the checks must find.
+"""
+import contextlib
+import os
+import re
+import struct
+import sys
+import tempfile
+import threading
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
+import pestered_board  # noqa: E402
+import runner  # noqa: E402
+
+BUILD = runner.default_build()
+IN_PIECES = re.compile(rb"(\d+) graphs launched in pieces")
+SEEDS = (0, 1)  # of the order in which nodes run that nothing orders
+HOLD_SECONDS, FREE_SECONDS = 0.25, 0.15
+
+
+@contextlib.contextmanager
+def held(board, hold_seconds, free_seconds):
+    """Asks the process for the GPU, its gates closed, and lets it go, again and again."""
+    over = threading.Event()
+
+    def gate(is_open):
+        struct.pack_into("<I", board.memory, pestered_board.SLOT + pestered_board.GATE, is_open)
+
+    def hold():
+        while not over.wait(free_seconds):
+            if not board.ask(pestered_board.DAEMON_BIT):
+                continue
+            gate(0)
+            over.wait(hold_seconds)
+            gate(1)
+            board.ask(0)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+# Planted bugs, and the way of graph_app that finds each.
+BUGS = {"change_unseen": "changed", "edge_lost": "ordered", "piece_early": "ordered", "overlaps_itself": "elsewhere",
+        "pieces_not_awaited": "elsewhere"}
+ATTEMPTS = 6  # of a run in which two streams must overlap by chance
+
+
+class Graphs(unittest.TestCase):
+    library = f"{BUILD}/lib/libcupola.so"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.environ = runner.environment(BUILD, "sim")
+        self.board = pestered_board.Board(folder.name)
+        self.addCleanup(self.board.close)
+        self.board.open_gate_for_anyone()
+        self.program = f"{BUILD}/tests/preempt/graph_app"
+        if not os.path.exists(self.program):
+            self.skipTest(f"no {self.program}: build it first")
+
+    def under_cupola(self, *words, **more):
+        environ = {"LD_PRELOAD": self.library, "CUPOLA_DRIVER": f"{BUILD}/lib/sim/libcuda.so.1",
+                   "CUPOLA_BOARD": self.board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_LOG": "info",
+                   "CUPOLA_PIECE_US": "100", "CUPOLA_TASKS": "off", "CUPOLA_SIM_GRAPH_SEED": "1", **more}
+        return runner.run([self.program, *words], {**self.environ, **environ}, 100)
+
+    def launches_in_pieces(self, result):
+        found = IN_PIECES.search(result["stderr"])
+        return int(found.group(1)) if found else 0
+
+    def check(self, way, launches=40, least=10):
+        plain = runner.run([self.program, way, str(launches)], self.environ, 60)
+        self.assertEqual(plain["code"], 0, plain["stderr"][-300:])
+        for seed in SEEDS:
+            with held(self.board, 0.004, 0.004):
+                stopped = self.under_cupola(way, str(launches), CUPOLA_SIM_GRAPH_SEED=str(seed))
+            said = f"seed {seed}: {stopped['stderr'][-600:]}"
+            self.assertEqual((stopped["code"], stopped["stdout"]), (0, plain["stdout"]), said)
+            self.assertGreaterEqual(self.launches_in_pieces(stopped), least, said)
+
+    def test_ordered(self):
+        self.check("ordered")
+
+    def test_legacy_stream(self):
+        self.check("legacy")
+
+    def test_per_thread_stream(self):
+        self.check("per-thread")
+
+    def test_elsewhere(self):
+        self.check("elsewhere")
+
+    def test_changed(self):
+        self.check("changed")
+
+    def test_replaced(self):
+        self.check("replaced", 80, 1)
+
+    def test_nobody_may_ask(self):
+        """Then no piece is built, and every graph goes whole."""
+        struct.pack_into("<II", self.board.memory, pestered_board.SLOT + pestered_board.GATE, 1, 0)
+        result = self.under_cupola("ordered")
+        self.assertEqual(result["code"], 0, result["stderr"][-300:])
+        self.assertEqual(self.launches_in_pieces(result), 0)
+
+    def test_whole_where_that_is_wanted(self):
+        result = self.under_cupola("ordered", CUPOLA_PIECE_US="0")
+        self.assertEqual(self.launches_in_pieces(result), 0)
+
+    def plant(self, bug):
+        self.library = f"{BUILD}/tests/preempt/planted/libplanted_{bug}.so"
+        if not os.path.exists(self.library):
+            self.skipTest(f"no {self.library}: build it first")
+
+    def test_planted_bugs(self):
+        for bug, way in BUGS.items():
+            with self.subTest(bug=bug):
+                self.plant(bug)
+                plain = runner.run([self.program, way, "40"], self.environ, 60)
+                found = False
+                for _ in range(ATTEMPTS):
+                    with held(self.board, 0.004, 0.004):
+                        found = found or self.under_cupola(way, "40")["stdout"] != plain["stdout"]
+                    if found:
+                        break
+                self.assertTrue(found)
+
+    def longest_pause(self, piece_us):
+        """In ms, of launches of 24 kernels of 3 ms, while the process is held and let go."""
+        with held(self.board, HOLD_SECONDS, FREE_SECONDS):
+            result = self.under_cupola("paused", "12", CUPOLA_PIECE_US=str(piece_us))
+        self.assertEqual(result["code"], 0, result["stderr"][-300:])
+        return int(result["stdout"])
+
+    def test_a_planted_piece_without_gates(self):
+        self.plant("piece_ungated")
+        self.assertLess(self.longest_pause(3000), 0.5 * HOLD_SECONDS * 1000)
+
+    def test_is_held_between_pieces(self):
+        """A launch of 24 kernels of 3 ms pauses in its middle for as long as the process is held. Whole graphs do not."""
+        self.assertGreaterEqual(self.longest_pause(3000), 0.8 * HOLD_SECONDS * 1000)
+        self.assertLess(self.longest_pause(0), 0.5 * HOLD_SECONDS * 1000)
+
+
+if __name__ == "__main__":
+    if "--build" in sys.argv:
+        at = sys.argv.index("--build")
+        BUILD = os.path.abspath(sys.argv[at + 1])
+        Graphs.library = f"{BUILD}/lib/libcupola.so"
+        del sys.argv[at:at + 2]
+    unittest.main()
