@@ -53,6 +53,7 @@ void ForgetAfterFork() {
 // the system does so when the process ends.
 void AtExit() {
   preempt::EndPreemptionAtExit();
+  graphs::EndGraphsAtExit();
   FlushTimingAtExit();
   SayRecordsAtExit();
   WriteReportAtExit();

@@ -35,6 +35,16 @@ const char* WhyWhole(CUgraphNodeType type) {
   }
 }
 
+bool CarriesData(const CUgraphEdgeData& data) { return data.from_port != 0 || data.to_port != 0 || data.type != 0; }
+
+bool AddEdge(CUgraph graph, CUgraphNode from, CUgraphNode to, const CUgraphEdgeData& data) {
+  const CUresult result =
+      CarriesData(data)
+          ? CUPOLA_CALL_REAL(cuGraphAddDependencies_v2, PFN_cuGraphAddDependencies_v12030)(graph, &from, &to, &data, 1)
+          : CUPOLA_CALL_REAL(cuGraphAddDependencies, PFN_cuGraphAddDependencies_v10000)(graph, &from, &to, 1);
+  return result == CUDA_SUCCESS;
+}
+
 bool ListNodes(CUgraph graph, std::vector<CUgraphNode>* nodes) {
   const auto get = CUPOLA_CALL_REAL(cuGraphGetNodes, PFN_cuGraphGetNodes_v10000);
   size_t count = 0;
@@ -59,7 +69,7 @@ bool SetPriority(CUgraphNode node, int priority) {
 
 }  // namespace
 
-GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, const char** why) noexcept {
+GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, uint32_t most_nodes, const char** why) noexcept {
   const auto type_of = CUPOLA_CALL_REAL(cuGraphNodeGetType, PFN_cuGraphNodeGetType_v10000);
   std::vector<CUgraphNode> handles;
   *why = "the driver does not list its nodes";
@@ -69,6 +79,8 @@ GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, const char** why) noex
     if (type_of(handle, &type) != CUDA_SUCCESS) return nullptr;
     if (const char* found = WhyWhole(type); found != nullptr) return *why = found, nullptr;
   }
+  *why = "it has more nodes than the driver takes without waiting";
+  if (handles.size() > most_nodes) return nullptr;
   *why = "it has few nodes";
   if (handles.size() < 2) return nullptr;
   auto* const copy = new (std::nothrow) GraphCopy;
@@ -78,7 +90,7 @@ GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, const char** why) noex
   const auto clone = CUPOLA_CALL_REAL(cuGraphClone, PFN_cuGraphClone_v10000);
   *why = "the driver does not copy it";
   if (clone(&copy->graph_, graph) == CUDA_SUCCESS && ListNodes(copy->graph_, &handles)) {
-    *why = "its edges carry data";
+    *why = "the driver does not list its edges";
     if (copy->ReadEdges(handles)) return copy;
     copy->DestroyGraph();
   }
@@ -93,38 +105,57 @@ void GraphCopy::DestroyGraph() noexcept {
   graph_ = nullptr;
 }
 
-// The old form of cuGraphGetEdges refuses a graph whose edges carry data (programmatic launches): such an edge must not
-// be cut.
-bool GraphCopy::ReadEdges(const std::vector<CUgraphNode>& handles) noexcept {
-  const auto get = CUPOLA_CALL_REAL(cuGraphGetEdges, PFN_cuGraphGetEdges_v10000);
-  const auto type_of = CUPOLA_CALL_REAL(cuGraphNodeGetType, PFN_cuGraphNodeGetType_v10000);
+// The old form of cuGraphGetEdges, of drivers before 12.3, knows no data.
+bool GraphCopy::ListEdges(std::vector<Edge>* edges) const noexcept {
+  const auto get = CUPOLA_CALL_REAL(cuGraphGetEdges_v2, PFN_cuGraphGetEdges_v12030);
+  const auto get_old = CUPOLA_CALL_REAL(cuGraphGetEdges, PFN_cuGraphGetEdges_v10000);
   size_t count = 0;
-  if (get(graph_, nullptr, nullptr, &count) != CUDA_SUCCESS) return false;
+  const CUresult asked = get(graph_, nullptr, nullptr, nullptr, &count);
+  const bool is_new = asked == CUDA_SUCCESS || asked == CUDA_ERROR_LOSSY_QUERY;
+  if (!is_new && get_old(graph_, nullptr, nullptr, &count) != CUDA_SUCCESS) return false;
   std::vector<CUgraphNode> from(count), to(count);
-  if (count != 0 && get(graph_, from.data(), to.data(), &count) != CUDA_SUCCESS) return false;
+  std::vector<CUgraphEdgeData> data(count);
+  if (count == 0) return true;
+  const CUresult result = is_new ? get(graph_, from.data(), to.data(), data.data(), &count)
+                                 : get_old(graph_, from.data(), to.data(), &count);
+  if (result != CUDA_SUCCESS || count > from.size()) return false;
+  for (size_t e = 0; e < count; ++e) edges->push_back({from[e], to[e], data[e]});
+  return true;
+}
+
+bool GraphCopy::ReadEdges(const std::vector<CUgraphNode>& handles) noexcept {
+  const auto type_of = CUPOLA_CALL_REAL(cuGraphNodeGetType, PFN_cuGraphNodeGetType_v10000);
+  std::vector<Edge> edges;
+  if (!ListEdges(&edges)) return false;
   std::unordered_map<CUgraphNode, uint32_t> number;
   for (uint32_t i = 0; i < handles.size(); ++i) number[handles[i]] = i;
-  std::vector<std::pair<uint32_t, uint32_t>> edges;
-  for (size_t e = 0; e < count; ++e) {
-    const auto a = number.find(from[e]), b = number.find(to[e]);
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  for (const Edge& edge : edges) {
+    const auto a = number.find(edge.from), b = number.find(edge.to);
     if (a == number.end() || b == number.end()) return false;
-    edges.emplace_back(a->second, b->second);
+    pairs.emplace_back(a->second, b->second);
   }
-  const std::vector<uint32_t> order = OrderNodes(static_cast<uint32_t>(handles.size()), edges);
+  const std::vector<uint32_t> order = OrderNodes(static_cast<uint32_t>(handles.size()), pairs);
   if (order.size() != handles.size()) return false;
   std::vector<uint32_t> place(handles.size());
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
   nodes_.resize(handles.size());
+  tied_.assign(handles.size(), false);
   for (uint32_t i = 0; i < order.size(); ++i) {
     nodes_[i].handle = handles[order[i]];
     if (type_of(nodes_[i].handle, &nodes_[i].type) != CUDA_SUCCESS) return false;
   }
-  for (const auto& [a, b] : edges) nodes_[place[b]].behind.push_back(place[a]);
+  for (size_t e = 0; e < edges.size(); ++e) {
+    const uint32_t from = place[pairs[e].first], to = place[pairs[e].second];
+    nodes_[to].behind.push_back(from);
+    nodes_[to].edges.push_back(edges[e].data);
+    for (uint32_t i = from + 1; CarriesData(edges[e].data) && i <= to; ++i) tied_[i] = true;
+  }
   return true;
 }
 
 // Null: the driver refused. Kernels keep the attributes of their launches.
-CUgraphNode GraphCopy::Add(const Node& node, CUgraph into, const std::vector<CUgraphNode>& behind) const noexcept {
+CUgraphNode GraphCopy::Add(const Node& node, CUgraph into) const noexcept {
   CUgraphNode made = nullptr;
   CUresult result = CUDA_ERROR_NOT_SUPPORTED;
   switch (node.type) {
@@ -133,8 +164,8 @@ CUgraphNode GraphCopy::Add(const Node& node, CUgraph into, const std::vector<CUg
       result = CUPOLA_CALL_REAL(cuGraphKernelNodeGetParams_v2, PFN_cuGraphKernelNodeGetParams_v12000)(node.handle,
                                                                                                        &params);
       if (result != CUDA_SUCCESS) break;
-      result = CUPOLA_CALL_REAL(cuGraphAddKernelNode_v2, PFN_cuGraphAddKernelNode_v12000)(&made, into, behind.data(),
-                                                                                           behind.size(), &params);
+      result = CUPOLA_CALL_REAL(cuGraphAddKernelNode_v2, PFN_cuGraphAddKernelNode_v12000)(&made, into, nullptr, 0,
+                                                                                           &params);
       if (result != CUDA_SUCCESS) break;
       result = CUPOLA_CALL_REAL(cuGraphKernelNodeCopyAttributes, PFN_cuGraphKernelNodeCopyAttributes_v11000)(
           made, node.handle);
@@ -145,7 +176,7 @@ CUgraphNode GraphCopy::Add(const Node& node, CUgraph into, const std::vector<CUg
       result = CUPOLA_CALL_REAL(cuGraphMemcpyNodeGetParams, PFN_cuGraphMemcpyNodeGetParams_v10000)(node.handle, &params);
       if (result != CUDA_SUCCESS) break;
       result = CUPOLA_CALL_REAL(cuGraphAddMemcpyNode, PFN_cuGraphAddMemcpyNode_v10000)(
-          &made, into, behind.data(), behind.size(), &params, context_);
+          &made, into, nullptr, 0, &params, context_);
       break;
     }
     case CU_GRAPH_NODE_TYPE_MEMSET: {
@@ -153,12 +184,11 @@ CUgraphNode GraphCopy::Add(const Node& node, CUgraph into, const std::vector<CUg
       result = CUPOLA_CALL_REAL(cuGraphMemsetNodeGetParams, PFN_cuGraphMemsetNodeGetParams_v10000)(node.handle, &params);
       if (result != CUDA_SUCCESS) break;
       result = CUPOLA_CALL_REAL(cuGraphAddMemsetNode, PFN_cuGraphAddMemsetNode_v10000)(
-          &made, into, behind.data(), behind.size(), &params, context_);
+          &made, into, nullptr, 0, &params, context_);
       break;
     }
     default:
-      result = CUPOLA_CALL_REAL(cuGraphAddEmptyNode, PFN_cuGraphAddEmptyNode_v10000)(&made, into, behind.data(),
-                                                                                      behind.size());
+      result = CUPOLA_CALL_REAL(cuGraphAddEmptyNode, PFN_cuGraphAddEmptyNode_v10000)(&made, into, nullptr, 0);
   }
   return result == CUDA_SUCCESS ? made : nullptr;
 }
@@ -166,17 +196,17 @@ CUgraphNode GraphCopy::Add(const Node& node, CUgraph into, const std::vector<CUg
 CUgraphExec GraphCopy::Build(uint32_t first, uint32_t count, const int* priority) const noexcept {
   CUgraph graph = nullptr;
   if (CUPOLA_CALL_REAL(cuGraphCreate, PFN_cuGraphCreate_v10000)(&graph, 0) != CUDA_SUCCESS) return nullptr;
-  std::vector<CUgraphNode> made(count), behind;
+  std::vector<CUgraphNode> made(count);
   bool is_good = true;
   for (uint32_t i = 0; i < count && is_good; ++i) {
     const Node& node = nodes_[first + i];
-    behind.clear();
-    for (uint32_t place : node.behind) {
-      if (place >= first) behind.push_back(made[place - first]);  // plant: edge_lost
-    }
-    made[i] = Add(node, graph, behind);
+    made[i] = Add(node, graph);
     is_good = made[i] != nullptr;
     if (is_good && priority != nullptr && node.type == CU_GRAPH_NODE_TYPE_KERNEL) is_good = SetPriority(made[i], *priority);
+    for (size_t e = 0; e < node.behind.size() && is_good; ++e) {
+      const uint32_t place = node.behind[e];
+      if (place >= first) is_good = AddEdge(graph, made[place - first], made[i], node.edges[e]);  // plant: edge_lost
+    }
   }
   CUgraphExec exec = nullptr;
   const uint64_t flags = flags_ | (priority != nullptr ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);

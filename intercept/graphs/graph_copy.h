@@ -13,13 +13,16 @@ namespace cupola::intercept::graphs {
 class GraphCopy {
  public:
   /// Copies `graph`. Null if it cannot be launched in pieces; `*why` says why not, in words for people. Does not wait.
-  /// `flags` are those with which the program instantiates the graph.
-  static GraphCopy* Make(CUgraph graph, uint64_t flags, const char** why) noexcept;
+  /// `flags` are those with which the program instantiates the graph; it must not have more than `most_nodes`.
+  static GraphCopy* Make(CUgraph graph, uint64_t flags, uint32_t most_nodes, const char** why) noexcept;
   ~GraphCopy();
   GraphCopy(const GraphCopy&) = delete;
   GraphCopy& operator=(const GraphCopy&) = delete;
 
   uint32_t size() const noexcept { return static_cast<uint32_t>(nodes_.size()); }
+  /// By place in the order: whether the graph must not be cut before that node, because an edge that carries data leads
+  /// over that place. Such an edge lets a kernel begin before the one in front of it has ended (programmatic launch).
+  const std::vector<bool>& tied() const noexcept { return tied_; }
 
   /// A graph of the nodes [first, first + count) of the order, with the edges among them, instantiated. Its kernels get
   /// `priority`, where it is not null and the program gave them none. Null: the driver refused. The context of the nodes is
@@ -34,15 +37,22 @@ class GraphCopy {
     CUgraphNode handle = nullptr;  ///< in graph_
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     std::vector<uint32_t> behind;  ///< places, in the order, of the nodes on which it depends
+    std::vector<CUgraphEdgeData> edges;  ///< what the edges from them carry
   };
+  struct Edge {
+    CUgraphNode from, to;
+    CUgraphEdgeData data;
+  };
+  bool ListEdges(std::vector<Edge>* edges) const noexcept;
   GraphCopy() = default;
   bool ReadEdges(const std::vector<CUgraphNode>& handles) noexcept;
-  CUgraphNode Add(const Node& node, CUgraph into, const std::vector<CUgraphNode>& behind) const noexcept;
+  CUgraphNode Add(const Node& node, CUgraph into) const noexcept;
 
   CUgraph graph_ = nullptr;
   CUcontext context_ = nullptr;
   uint64_t flags_ = 0;  ///< with which pieces are instantiated
   std::vector<Node> nodes_;  ///< in the order of piece_cut.h
+  std::vector<bool> tied_;
 };
 
 }  // namespace cupola::intercept::graphs

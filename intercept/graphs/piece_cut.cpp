@@ -5,12 +5,13 @@
 
 namespace cupola::intercept::graphs {
 
-std::vector<PieceRange> CutIntoPieces(const std::vector<uint64_t>& node_ns, const PieceLimits& limits) {
+std::vector<PieceRange> CutIntoPieces(const std::vector<uint64_t>& node_ns, const std::vector<bool>& is_tied,
+                                      const PieceLimits& limits) {
   std::vector<PieceRange> pieces;
   PieceRange open;
   for (uint32_t i = 0; i < node_ns.size(); ++i) {
     const bool is_full = open.ns + node_ns[i] > limits.ns || open.count >= limits.nodes;
-    if (open.count != 0 && is_full) {
+    if (open.count != 0 && is_full && !is_tied[i]) {
       pieces.push_back(open);
       open = {.first = i};
     }

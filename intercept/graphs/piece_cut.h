@@ -20,8 +20,10 @@ struct PieceRange {
   uint64_t ns = 0;  ///< expected time of its nodes together
 };
 
-/// Pieces in order, which together hold all nodes once. `node_ns[i]`: the expected time of the i-th node.
-std::vector<PieceRange> CutIntoPieces(const std::vector<uint64_t>& node_ns, const PieceLimits& limits);
+/// Pieces in order, which together hold all nodes once. `node_ns[i]`: the expected time of the i-th node. `is_tied[i]`: the
+/// graph must not be cut before it, whatever the limits.
+std::vector<PieceRange> CutIntoPieces(const std::vector<uint64_t>& node_ns, const std::vector<bool>& is_tied,
+                                      const PieceLimits& limits);
 
 /// The order of a graph's nodes 0..count): behind all nodes on which they depend, and otherwise by number, which is the
 /// order in which the program added them. `edges`: pairs (from, to). Empty if the edges have a cycle.

@@ -64,6 +64,7 @@ pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 std::vector<PiecedGraph*>* all = nullptr;
 bool has_news = false;
 std::atomic<bool> has_builder{false};
+std::atomic<bool> at_exit{false};  // the process ends
 
 void TellBuilder() {
   const MutexLock lock(all_mutex);
@@ -115,7 +116,8 @@ PieceSet* BuildSet(const PiecedGraph& graph, std::vector<PieceRange> ranges, boo
       is_good = false;
       break;
     }
-    for (uint32_t i = 0; i < kBuiltAtOnce && done < ranges.size(); ++i, ++done) {
+    if (at_exit.load()) is_good = false;
+    for (uint32_t i = 0; is_good && i < kBuiltAtOnce && done < ranges.size(); ++i, ++done) {
       const CUgraphExec exec = graph.copy->Build(ranges[done].first, ranges[done].count, priority);
       if (exec == nullptr) is_good = false;
       if (!is_good) break;
@@ -164,11 +166,11 @@ void Cut(PiecedGraph& graph) {
   PieceLimits limits{.ns = preemption_settings.piece_ns, .nodes = is_known ? kMostNodes : kFirstNodes};
   if (is_known) limits.ns = std::max(limits.ns, SumOf(graph.node_ns) / (kMostPieces - kMostPieces / 4));
   if (!is_cut) limits = {.ns = UINT64_MAX, .nodes = UINT32_MAX};
-  std::vector<PieceRange> ranges = CutIntoPieces(graph.node_ns, limits);
-  while (ranges.size() > (is_known ? kMostPieces : 2 * kMostPieces)) {
+  std::vector<PieceRange> ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
+  while (is_cut && ranges.size() > kMostPieces) {
     limits.ns += limits.ns / 4;
     limits.nodes *= 2;
-    ranges = CutIntoPieces(graph.node_ns, limits);
+    ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
   }
   if (is_known && ranges.size() < 2 && priority == nullptr) return KeepWhole(graph, "it is short");
   const bool is_trial = is_cut && graph.trials < kMostTrials;
@@ -204,7 +206,7 @@ bool Learn(PiecedGraph& graph, PieceSet& set) {
 bool WorkOn(PiecedGraph& graph) {
   using State = PiecedGraph::State;
   const MutexLock lock(build_mutex);
-  if (!graph.has_context) return false;
+  if (!graph.has_context || at_exit.load()) return false;
   const State state = graph.state.load();
   if (state != State::kWanted && state != State::kReady && state != State::kGone) return false;
   if (TakeContext(graph.context) != CUDA_SUCCESS) return false;
@@ -231,9 +233,9 @@ bool WorkOn(PiecedGraph& graph) {
 
 void Free(PiecedGraph* graph) {
   const MutexLock lock(build_mutex);
-  const bool has_context = graph->has_context && TakeContext(graph->context) == CUDA_SUCCESS;
+  const bool has_context = graph->has_context && !at_exit.load() && TakeContext(graph->context) == CUDA_SUCCESS;
   DestroySet(graph->set.exchange(nullptr), has_context);
-  if (graph->copy != nullptr) graph->copy->DestroyGraph();
+  if (graph->copy != nullptr && !at_exit.load()) graph->copy->DestroyGraph();
   delete graph->copy;
   delete graph;
 }
@@ -330,7 +332,7 @@ void OnInstantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) noexcept {
   if (!PreemptionOn() || preemption_settings.piece_ns == 0 || preemption_settings.gate_every == 0) return;
   const RelaxedCapture relaxed;
   const char* why = nullptr;
-  GraphCopy* const copy = GraphCopy::Make(graph, flags, &why);
+  GraphCopy* const copy = GraphCopy::Make(graph, flags, kMostQueuedNodes, &why);
   if (copy == nullptr) {
     Say(Level::kDebug, {"a graph is launched whole: ", why});
     return;
@@ -370,6 +372,17 @@ void StartGraphs() noexcept {
   if (PreemptionOn()) stream_ends.with_context.Subscribe(&OnContextEnds);
 }
 
+// The builder may be in the driver, and for long, behind a gate that another process has closed.
+void EndGraphsAtExit() noexcept {
+  constexpr time_t kLongestWait = 2;  // seconds
+  at_exit.store(true);
+  if (!has_builder.load()) return;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += kLongestWait;
+  if (pthread_mutex_timedlock(&build_mutex, &until) == 0) pthread_mutex_unlock(&build_mutex);
+}
+
 // What was allocated is not freed: another thread of the parent may have been changing it.
 void ForgetGraphsAfterFork() noexcept {
   build_mutex = all_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -377,6 +390,7 @@ void ForgetGraphsAfterFork() noexcept {
   all = nullptr;
   has_news = false;
   has_builder.store(false);
+  at_exit.store(false);
   by_exec.ResetAfterFork();
 }
 

@@ -87,7 +87,7 @@ struct PieceQueue {
 
   /// How many pieces are not known to have ended. Right where all are in one stream.
   uint32_t left() const noexcept {
-    if (word == nullptr) return 0;
+    if (word_device.load(std::memory_order_acquire) == 0) return 0;
     return given.load() - __atomic_load_n(static_cast<const uint32_t*>(word), __ATOMIC_ACQUIRE);
   }
 };

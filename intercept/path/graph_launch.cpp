@@ -19,11 +19,6 @@
 namespace cupola::intercept {
 namespace {
 
-// What the driver has in its queue at most, of all graphs in pieces of a context. Behind a closed gate the driver took 141
-// to 392 pieces, of 1,400 to 1,900 nodes together, before a launch waited inside it.
-constexpr uint32_t kMostQueuedPieces = 200;
-constexpr uint32_t kMostQueuedNodes = 1'300;
-
 // Waits until the driver has room for `count` pieces of `nodes` together. False: pieces before them do not go on although
 // nobody holds the process; perhaps they wait for what the program does next.
 bool AwaitRoom(LaunchContext& context, uint32_t count, uint32_t nodes) {
@@ -33,7 +28,8 @@ bool AwaitRoom(LaunchContext& context, uint32_t count, uint32_t nodes) {
   uint64_t since_ns = 0;
   for (;;) {
     const uint32_t left = queue.left();
-    const bool fits = left + count <= kMostQueuedPieces && (left + count) * uint64_t{nodes} / count <= kMostQueuedNodes;
+    const bool fits = left + count <= graphs::kMostQueuedPieces &&
+                      (left + count) * uint64_t{nodes} / count <= graphs::kMostQueuedNodes;
     if (left == 0 || fits) return true;
     const uint64_t now = NowNs();
     const bool is_held = context.gpu->requests() != 0;
@@ -47,17 +43,19 @@ bool AwaitRoom(LaunchContext& context, uint32_t count, uint32_t nodes) {
   }
 }
 
-// The stream writes how many pieces have ended.
-CUresult WriteEnded(LaunchContext& context, const Launch& launch, uint32_t number) {
+// The stream writes how many pieces have ended. A piece for which the driver refuses that is not counted.
+void WriteEnded(LaunchContext& context, const Launch& launch) {
   const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
       launch.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
-  return write(launch.stream, context.pieces.word_device.load(), number, 0);
+  PieceQueue& queue = context.pieces;
+  const uint32_t number = queue.given.fetch_add(1) + 1;
+  if (write(launch.stream, queue.word_device.load(), number, 0) != CUDA_SUCCESS) queue.given.fetch_sub(1);
 }
 
 // The stream waits until all pieces that were put into other streams have ended.
 void WaitForPieces(LaunchContext& context, const Launch& launch) {
   PieceQueue& queue = context.pieces;
-  if (queue.left() == 0 || queue.word_device.load() == 0) return;
+  if (queue.left() == 0) return;
   const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
       launch.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
   (void)wait(launch.stream, queue.word_device.load(), queue.given.load(), CU_STREAM_WAIT_VALUE_GEQ);
@@ -77,16 +75,14 @@ CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey
   Trial wanted = Trial::kWanted;
   const bool is_trial = set.trial.compare_exchange_strong(wanted, Trial::kBegun);
   if (is_trial) set.wake = context.gpu->slot().wake.load();
-  PieceQueue& queue = context.pieces;
-  queue.stream.store(stream.stream);
+  context.pieces.stream.store(stream.stream);
   CUresult result = CUDA_SUCCESS;
   bool is_timed = is_trial;
   for (size_t i = 0; i < set.execs.size() && result == CUDA_SUCCESS; ++i) {
     GateStream(context, launch, stream, GateWhen::kAlways);  // plant: piece_ungated
     if (is_timed) is_timed = RecordEvent(launch, set.events[i]);
     result = launch_graph(set.execs[i], launch.stream);  // plant: piece_early
-    const uint32_t number = queue.given.fetch_add(1) + 1;
-    if (WriteEnded(context, launch, number) != CUDA_SUCCESS && result == CUDA_SUCCESS) result = CUDA_ERROR_UNKNOWN;
+    WriteEnded(context, launch);
   }
   if (is_timed && result == CUDA_SUCCESS) is_timed = RecordEvent(launch, set.events.back());
   context.queued.Add(2 * set.execs.size());

@@ -204,6 +204,7 @@ class Bed:
                    "CUPOLA_STORE": self.store}
         job = Job([self.build + "/bin/cupola", "serve", "--config", config_file, *options], environ,
                   self.log)
+        outer = self.additions.get("CUPOLA_SOCKET")  # of an arbiter within which this one runs
         self.additions["CUPOLA_SOCKET"] = path
         try:
             line = job.await_line(15)
@@ -218,6 +219,8 @@ class Bed:
                              f"{job.err[-400:]}")
         finally:
             del self.additions["CUPOLA_SOCKET"]
+            if outer:
+                self.additions["CUPOLA_SOCKET"] = outer
             with contextlib.suppress(ProcessLookupError, ValueError):  # ValueError: finished before
                 job.process.terminate()
                 job.finish(10)

@@ -23,7 +23,7 @@ import runner  # noqa: E402
 BUILD = runner.default_build()
 IN_PIECES = re.compile(rb"(\d+) graphs launched in pieces")
 SEEDS = (0, 1)  # of the order in which nodes run that nothing orders
-HOLD_SECONDS, FREE_SECONDS = 0.25, 0.15
+HOLD_SECONDS, FREE_SECONDS = 0.3, 0.15
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def held(board, hold_seconds, free_seconds):
 # Planted bugs, and the way of graph_app that finds each.
 BUGS = {"change_unseen": "changed", "edge_lost": "ordered", "piece_early": "ordered", "overlaps_itself": "elsewhere",
         "pieces_not_awaited": "elsewhere"}
-ATTEMPTS = 6  # of a run in which two streams must overlap by chance
+ATTEMPTS = 6  # of a run that must have some luck: two streams that overlap, a machine that is not busy
 
 
 class Graphs(unittest.TestCase):
@@ -146,14 +146,18 @@ class Graphs(unittest.TestCase):
         self.assertEqual(result["code"], 0, result["stderr"][-300:])
         return int(result["stdout"])
 
+    def is_never_held(self, piece_us):
+        """Whether launches go on while the process is held. A busy machine makes pauses of its own, now and then."""
+        return any(self.longest_pause(piece_us) < 0.5 * HOLD_SECONDS * 1000 for _ in range(ATTEMPTS))
+
     def test_a_planted_piece_without_gates(self):
         self.plant("piece_ungated")
-        self.assertLess(self.longest_pause(3000), 0.5 * HOLD_SECONDS * 1000)
+        self.assertTrue(self.is_never_held(3000))
 
     def test_is_held_between_pieces(self):
         """A launch of 24 kernels of 3 ms pauses in its middle for as long as the process is held. Whole graphs do not."""
         self.assertGreaterEqual(self.longest_pause(3000), 0.8 * HOLD_SECONDS * 1000)
-        self.assertLess(self.longest_pause(0), 0.5 * HOLD_SECONDS * 1000)
+        self.assertTrue(self.is_never_held(0))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ TEST(CutIntoPieces, HoldsTheLimits) {
     std::vector<uint64_t> node_ns(prng() % 100);
     for (uint64_t& ns : node_ns) ns = prng() % 1000;
     const PieceLimits limits{.ns = 1 + prng() % 2000, .nodes = static_cast<uint32_t>(1 + prng() % 20)};
-    const std::vector<PieceRange> pieces = CutIntoPieces(node_ns, limits);
+    const std::vector<PieceRange> pieces = CutIntoPieces(node_ns, std::vector<bool>(node_ns.size()), limits);
     CheckWhole(pieces, node_ns);
     for (const PieceRange& piece : pieces) {
       EXPECT_LE(piece.count, limits.nodes);
@@ -46,10 +46,20 @@ TEST(CutIntoPieces, HoldsTheLimits) {
 }
 
 TEST(CutIntoPieces, ALongNodeIsAPieceByItself) {
-  const std::vector<PieceRange> pieces = CutIntoPieces({10, 900, 10, 10}, {.ns = 100, .nodes = 8});
+  const std::vector<PieceRange> pieces = CutIntoPieces({10, 900, 10, 10}, std::vector<bool>(4), {.ns = 100, .nodes = 8});
   ASSERT_EQ(pieces.size(), 3u);
   EXPECT_EQ(pieces[1].first, 1u);
   EXPECT_EQ(pieces[1].count, 1u);
+}
+
+TEST(CutIntoPieces, IsNotCutBeforeATiedNode) {
+  const std::vector<uint64_t> node_ns(12, 60);
+  std::vector<bool> is_tied(12);
+  for (uint32_t at : {1u, 2u, 3u, 7u, 11u}) is_tied[at] = true;
+  const std::vector<PieceRange> pieces = CutIntoPieces(node_ns, is_tied, {.ns = 120, .nodes = 2});
+  CheckWhole(pieces, node_ns);
+  for (const PieceRange& piece : pieces) EXPECT_FALSE(is_tied[piece.first]);
+  EXPECT_EQ(pieces[0].count, 4u);
 }
 
 TEST(OrderNodes, IsBehindWhatItDependsOn) {
@@ -83,7 +93,7 @@ TEST(OrderNodes, RefusesACycle) { EXPECT_TRUE(OrderNodes(3, {{0, 1}, {1, 2}, {2,
 TEST(LearnFromPieces, FindsLongNodes) {
   std::vector<uint64_t> truth(200, 20'000), known(200, 0);
   for (uint32_t at : {7u, 50u, 51u, 120u, 199u}) truth[at] = 900'000;
-  std::vector<PieceRange> pieces = CutIntoPieces(known, {.ns = 500'000, .nodes = 4});
+  std::vector<PieceRange> pieces = CutIntoPieces(known, std::vector<bool>(200), {.ns = 500'000, .nodes = 4});
   for (int trial = 0; trial < 3; ++trial) {
     std::vector<uint64_t> took;
     for (const PieceRange& piece : pieces) {
@@ -92,7 +102,7 @@ TEST(LearnFromPieces, FindsLongNodes) {
       took.push_back(ns);
     }
     LearnFromPieces(pieces, took, &known);
-    pieces = CutIntoPieces(known, {.ns = 500'000, .nodes = 64});
+    pieces = CutIntoPieces(known, std::vector<bool>(200), {.ns = 500'000, .nodes = 64});
   }
   for (const PieceRange& piece : pieces) {
     uint64_t ns = 0;

@@ -1,0 +1,107 @@
+"""Tests how real_pytorch.py measures, with programs whose answers are made up, since PyTorch itself needs a GPU."""
+import contextlib
+import io
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
+import real_pytorch  # noqa: E402
+
+ANSWER_US = {"plain": 300, "cupola": 150}  # beside training; alone 100
+STEP_MS = {"plain": 12, "cupola": 11}      # beside the server; alone 10
+
+
+class Job:
+    """A program's job. What it answers depends on whether the other one of its way has been told to work."""
+    err = ""
+
+    def __init__(self, bed, system, label, command):
+        self.bed, self.system, self.label, self.command = bed, system, label, command
+        self.process = self
+        self.stdin = io.BytesIO()
+        self.is_new = True
+
+    def await_line(self, _):
+        if self.is_new:
+            self.is_new = False
+            return "ready"
+        line = self.stdin.getvalue().decode().split("\n")[-2]
+        self.bed.heard.append((self.system, self.label, line))
+        if line == "kernels":
+            return json.dumps({"kernels_us": [5.0, 7.0] if self.label == "server" else [50.0, 90.0, 20.0]})
+        asked = [(system, label) for system, label, _ in self.bed.heard]
+        if self.label == "server":
+            is_beside = asked[-2:-1] == [(self.system, "training")]
+            return json.dumps({"latency_ns": [1000 * (ANSWER_US[self.system] if is_beside else 100)] * 4})
+        is_beside = line == str(real_pytorch.TURN_SECONDS)
+        step = 1_000_000 * (STEP_MS[self.system] if is_beside else 10)
+        return json.dumps({"start_ns": 0, "done_ns": [step * i for i in range(6)], "steps": 6})
+
+    def poll(self):
+        return None
+
+    def end_input(self):
+        pass
+
+    def finish(self, _):
+        return (0, "")
+
+    def kill(self):
+        self.bed.killed += 1
+
+
+class Bed:
+    def __init__(self):
+        self.heard, self.counted, self.killed, self.additions, self.commands = [], [], 0, {}, []
+
+    def start(self, system, label, command):
+        self.commands.append(command[2:])
+        return Job(self, system, label, command)
+
+    def count(self, _, label):
+        self.counted.append(label)
+
+    @contextlib.contextmanager
+    def arbiter(self, config):
+        self.config = config
+        yield
+
+
+class Pair(unittest.TestCase):
+    def setUp(self):
+        self.bed = Bed()
+        self.metrics, self.detail = real_pytorch.measure(self.bed, "python", "gpt_mixed", 8, ("plain", "cupola"), rounds=2)
+
+    def test_figures(self):
+        figures = self.metrics
+        self.assertEqual(figures["gpt_mixed_b8_alone_p50_us"], 100)
+        self.assertEqual(figures["gpt_mixed_b8_plain_p99_us"], 300)
+        self.assertEqual(figures["gpt_mixed_b8_cupola_p90_us"], 150)
+        self.assertEqual(figures["gpt_mixed_b8_plain_train_ratio"], round(10 / 12, 4))
+        self.assertEqual(figures["gpt_mixed_b8_cupola_train_ratio"], round(10 / 11, 4))
+        self.assertEqual(figures["gpt_mixed_b8_cupola_solo_ratio"], 1)
+        self.assertEqual(figures["longest_kernel_us_gpt_mixed_b8"], 90)
+        self.assertAlmostEqual(figures["asker_busy_fraction_gpt_mixed_b8"], 12e-6 * real_pytorch.RATE, places=5)
+        self.assertEqual(self.detail, {"rounds": 2, "samples": {"alone": 8, "plain": 8, "cupola": 8}})
+
+    def test_programs(self):
+        """A server as a graph beside an eager training, in each way; each told to end, counted and killed."""
+        words = [" ".join(command) for command in self.bed.commands]
+        self.assertEqual(words, 2 * ["infer --model gpt --mode graph --batch 8", "train --model gpt --mode eager --batch 8"])
+        self.assertEqual(self.bed.counted, ["plain server", "plain training", "cupola server", "cupola training"])
+        self.assertEqual(self.bed.killed, 4)
+        self.assertIn("priority = 10", self.bed.config)
+
+    def test_ways_take_turns(self):
+        beside = [system for system, label, _ in self.bed.heard if label == "server"]
+        self.assertEqual(beside, ["plain", "plain", "cupola", "plain", "cupola", "plain", "plain"])  # the last: kernels
+
+    def test_without_time_there_is_no_figure(self):
+        with self.assertRaises(real_pytorch.corun.Failed):
+            real_pytorch.measure(Bed(), "python", "gpt_graph", 1, ("plain",), seconds_left=lambda: 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
