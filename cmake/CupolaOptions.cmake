@@ -29,16 +29,20 @@ function(cupola_compile_together target)
 endfunction()
 
 # Objects that are preloaded into, or loaded by, a program that knows nothing of sanitizers
-# link cupola_options only; everything else links cupola_sanitized as well.
+# link cupola_options only; everything else links cupola_sanitized as well. What is compiled without sanitizers and
+# still linked with them has the property CUPOLA_NOT_INSTRUMENTED.
 add_library(cupola_sanitized INTERFACE)
 if(CUPOLA_SANITIZE)
   # Without the checks of each pointer before it is used, which take half of the compiler's time: the address sanitizer
   # finds a wrong pointer when it is used. Only that an address is aligned is seen by nothing else; the folders that
   # read files and shared memory in place check it (cupola_check_alignment).
-  target_compile_options(cupola_sanitized INTERFACE
-    -fsanitize=address,undefined -fno-sanitize=null,vptr,object-size,pointer-overflow
+  set(instrumentation -fsanitize=address,undefined -fno-sanitize=null,vptr,object-size,pointer-overflow
     $<$<NOT:$<BOOL:$<TARGET_PROPERTY:CUPOLA_CHECKS_ALIGNMENT>>>:-fno-sanitize=alignment>
-    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+    -fno-sanitize-recover=undefined)
+  target_compile_options(cupola_sanitized INTERFACE -fno-omit-frame-pointer
+    "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:CUPOLA_NOT_INSTRUMENTED>>>:${instrumentation}>")
+  target_compile_definitions(cupola_sanitized INTERFACE
+    $<$<BOOL:$<TARGET_PROPERTY:CUPOLA_NOT_INSTRUMENTED>>:_GLIBCXX_ASSERTIONS>)
   # At fixed addresses: the tests start programs by the thousand, and a third of a start was their
   # relocation.
   target_link_options(cupola_sanitized INTERFACE -fsanitize=address,undefined -no-pie)

@@ -95,7 +95,7 @@ class ParameterCheck : public RealPtxasTest {
     for (const passes::KernelFacts& facts : side->kernels) {
       const fatbin::CubinKernel& original = originals.at(facts.name);
       EXPECT_EQ(CompareOriginal(&original, facts.parameters), "") << name << " " << facts.name;
-      for (const auto [variant, bytes] :
+      for (const auto& [variant, bytes] :
            {std::pair{passes::Variant::kPreemptible, sizeof(runtime::PreemptParams)},
             std::pair{passes::Variant::kSliced, sizeof(runtime::SliceParams)}}) {
         const auto found = variants.find(passes::VariantName(facts.name, variant));
