@@ -37,18 +37,18 @@ struct TasksOf<KindList<K...>, kRegisters> {
 
 /// Registers of a thread that an application's tasks are given: App::kRegisters, else 32.
 template <class App>
-constexpr cupola::task::Registers RegistersOf() {
-  if constexpr (requires { App::kRegisters; }) {
-    return cupola::task::Registers{App::kRegisters};
-  } else {
-    return cupola::task::Registers::k32;
-  }
+constexpr auto RegistersOf(int) -> decltype(cupola::task::Registers{App::kRegisters}) {
+  return cupola::task::Registers{App::kRegisters};
+}
+template <class App>
+constexpr cupola::task::Registers RegistersOf(...) {
+  return cupola::task::Registers::k32;
 }
 
 template <class App>
 class TasksForm : public Form {
  public:
-  using System = typename TasksOf<typename App::Kinds, RegistersOf<App>()>::System;
+  using System = typename TasksOf<typename App::Kinds, RegistersOf<App>(0)>::System;
 
   /// `batch` > 0: waits for all tasks after so many.
   TasksForm(const Bed& bed, Copies copies, size_t batch, bool latency)
