@@ -300,8 +300,7 @@ bool Flood(Line& line, Line& other) {
       Launch(line, step);
       Tell<<<1, 1, 0, line.stream>>>(told, step);
       given.store(step);
-      while (step - *static_cast<volatile uint32_t*>(told) > kAhead) {
-      }
+      while (step - *static_cast<volatile uint32_t*>(told) > kAhead) std::this_thread::yield();
       if (!begins_anew.load()) continue;
       unsigned flags = 0;
       CHECK(cudaStreamGetFlags(line.stream, &flags));
