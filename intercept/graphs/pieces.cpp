@@ -74,19 +74,49 @@ void TellBuilder() {
 
 PiecedGraph* Find(CUgraphExec exec) { return reinterpret_cast<PiecedGraph*>(by_exec.Find(exec, 0)); }
 
-void DestroySet(PieceSet* set, bool has_context) {
-  if (set == nullptr) return;
-  while (set->users.load() != 0) {
-    const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-    nanosleep(&pause, nullptr);
-  }
-  if (has_context) {
-    for (CUgraphExec exec : set->execs) {
-      (void)CUPOLA_CALL_REAL(cuGraphExecDestroy, PFN_cuGraphExecDestroy_v10000)(exec);
+/// What is no longer used, until a moment at which the driver may be asked to destroy it: that may wait for the device, so
+/// no launch may be guarded meanwhile.
+struct Retired {
+  CUcontext context = nullptr;  ///< null: it has ended, and its objects with it
+  PieceSet* set = nullptr;
+  GraphCopy* copy = nullptr;
+};
+std::vector<Retired>* retired = nullptr;  // under build_mutex
+
+void Retire(const PiecedGraph& graph, PieceSet* set, GraphCopy* copy = nullptr) {
+  if (set == nullptr && copy == nullptr) return;
+  if (retired == nullptr) retired = new std::vector<Retired>;
+  retired->push_back({graph.has_context ? graph.context : nullptr, set, copy});
+}
+
+/// False: not now. The process's end destroys everything too.
+bool Destroy(const Retired& one) {
+  if (one.set != nullptr && one.set->users.load() != 0) return false;
+  if (one.context != nullptr && !at_exit.load()) {
+    if (TakeContext(one.context) != CUDA_SUCCESS) return false;
+    const OwnCallScope scope;
+    if (!scope.may_ask()) return false;
+    if (one.copy != nullptr) one.copy->DestroyGraph();
+    if (one.set != nullptr) {
+      for (CUgraphExec exec : one.set->execs) {
+        (void)CUPOLA_CALL_REAL(cuGraphExecDestroy, PFN_cuGraphExecDestroy_v10000)(exec);
+      }
+      for (CUevent event : one.set->events) {
+        (void)CUPOLA_CALL_REAL(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)(event);
+      }
     }
-    for (CUevent event : set->events) (void)CUPOLA_CALL_REAL(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)(event);
   }
-  delete set;
+  delete one.set;
+  delete one.copy;
+  return true;
+}
+
+/// Returns whether something is left.
+bool DestroyRetired() {
+  const MutexLock lock(build_mutex);
+  if (retired == nullptr) return false;
+  std::erase_if(*retired, Destroy);
+  return !retired->empty();
 }
 
 /// Makes the word to which streams write how many pieces have ended.
@@ -130,7 +160,7 @@ PieceSet* BuildSet(const PiecedGraph& graph, std::vector<PieceRange> ranges, boo
     if (is_good) set->events.push_back(event);
   }
   if (!is_good) {
-    DestroySet(set, graph.has_context);
+    Retire(graph, set);
     return nullptr;
   }
   set->ranges = std::move(ranges);
@@ -146,8 +176,7 @@ uint64_t SumOf(const std::vector<uint64_t>& ns) {
 }
 
 void Publish(PiecedGraph& graph, PieceSet* set) {
-  PieceSet* const before = graph.set.exchange(set);
-  DestroySet(before, graph.has_context);
+  Retire(graph, graph.set.exchange(set));
 }
 
 void KeepWhole(PiecedGraph& graph, const char* why) {
@@ -233,10 +262,7 @@ bool WorkOn(PiecedGraph& graph) {
 
 void Free(PiecedGraph* graph) {
   const MutexLock lock(build_mutex);
-  const bool has_context = graph->has_context && !at_exit.load() && TakeContext(graph->context) == CUDA_SUCCESS;
-  DestroySet(graph->set.exchange(nullptr), has_context);
-  if (graph->copy != nullptr && !at_exit.load()) graph->copy->DestroyGraph();
-  delete graph->copy;
+  Retire(*graph, graph->set.exchange(nullptr), graph->copy);
   delete graph;
 }
 
@@ -271,6 +297,7 @@ void* Build(void*) {
     for (PiecedGraph* graph : gone) Free(graph);
     soon = false;
     for (PiecedGraph* graph : graphs) soon |= WorkOn(*graph);
+    soon |= DestroyRetired();
     LetContextGo();
   }
 }
@@ -283,6 +310,9 @@ void OnContextEnds(CUcontext context) {
     if (graph->context != context) continue;
     graph->has_context = false;
     graph->state.store(PiecedGraph::State::kWhole);
+  }
+  for (size_t i = 0; retired != nullptr && i < retired->size(); ++i) {
+    if ((*retired)[i].context == context) (*retired)[i].context = nullptr;
   }
 }
 
@@ -365,7 +395,10 @@ void OnDestroyed(CUgraphExec exec) noexcept {
     const MutexLock lock(all_mutex);
     std::erase(*all, graph);
   }
-  Free(graph);
+  // There are no pieces. The hook's caller has waited as for a call that destroys a graph.
+  graph->copy->DestroyGraph();
+  delete graph->copy;
+  delete graph;
 }
 
 void StartGraphs() noexcept {
@@ -388,6 +421,7 @@ void ForgetGraphsAfterFork() noexcept {
   build_mutex = all_mutex = PTHREAD_MUTEX_INITIALIZER;
   news = PTHREAD_COND_INITIALIZER;
   all = nullptr;
+  retired = nullptr;
   has_news = false;
   has_builder.store(false);
   at_exit.store(false);
