@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,11 +17,6 @@ namespace {
 
 constexpr uint32_t kQuantum = 512;  // warp instructions that a warp executes at most in one turn
 
-constexpr uint64_t kShortTurn = 128;  // warp instructions of a turn in which a warp looks whether it must still wait
-
-// How an SM's thread sleeps while all its warps wait: after some passes over them, longer from pass to pass.
-constexpr int64_t kPassesAwake = 200, kSleepGrowsNs = 100, kLongestSleepNs = 50'000;
-
 /// Names the calling thread. A thread must name only itself: naming another one opens a file in /proc/self/task. If
 /// such a file was opened, whoever waits for the process's end spins in the kernel (d_invalidate) until the last
 /// thread, which has already ended, gets a processor to release the directory entry. With hundreds of processes at
@@ -32,26 +26,6 @@ void NameThisThread(uint32_t sm) {
   std::snprintf(name, sizeof(name), "cupola-sm%u", sm);
   pthread_setname_np(pthread_self(), name);
 }
-
-/// What an SM's thread does between two passes over its warps. If all of them only wait, it leaves the processor to
-/// others, and after some such passes it sleeps: a kernel may wait for seconds, on every SM, for a program that needs a
-/// processor itself.
-class Rest {
- public:
-  void Take(FreeRun::Pass pass) {
-    waited_ = pass == FreeRun::Pass::kWaited ? waited_ + 1 : 0;
-    if (waited_ > kPassesAwake) {
-      const timespec pause{.tv_sec = 0,
-                           .tv_nsec = std::min(kSleepGrowsNs * (waited_ - kPassesAwake), kLongestSleepNs)};
-      nanosleep(&pause, nullptr);
-    } else if (pass != FreeRun::Pass::kBusy) {
-      sched_yield();
-    }
-  }
-
- private:
-  int64_t waited_ = 0;  ///< passes since the last in which a warp did more than wait
-};
 
 }  // namespace
 
@@ -139,8 +113,8 @@ bool FreeRun::Admit(Sm& sm, MemoryView* view) {
   return true;
 }
 
-FreeRun::Pass FreeRun::RunWarps(Sm& sm) {
-  bool busy = false, only_waits = true;
+bool FreeRun::Pass(Sm& sm) {
+  bool busy = false;
   for (Resident& resident : sm.blocks) {
     Block& block = *resident.block;
     bool ran = false;
@@ -150,18 +124,16 @@ FreeRun::Pass FreeRun::RunWarps(Sm& sm) {
       // While this thread waited at the gate, the program may have allocated or freed memory.
       if (config_.gate != nullptr && config_.gate->Pause()) warp->view->Refresh();
       warp->rested = false;
-      const uint64_t before = warp->instructions;
       if (StepWarp(*warp, kQuantum) == StepResult::kBlocked) continue;
       ran = true;
-      busy |= !warp->rested && !warp->waits;
-      only_waits &= warp->waits && warp->instructions - before <= kShortTurn;
+      busy |= !warp->rested;
     }
     // Every live warp waits for threads of its own block, so no warp will ever go on.
     if (!ran && !block.fault && block.live_threads != 0 && !resident.run->stopped) {
       block.RaiseDeadlock();
     }
   }
-  return busy ? Pass::kBusy : only_waits ? Pass::kWaited : Pass::kRested;
+  return busy;
 }
 
 void FreeRun::Retire(Sm& sm) {
@@ -198,7 +170,6 @@ void FreeRun::Retire(Sm& sm) {
 
 void FreeRun::Loop(Sm& sm) {
   MemoryView view(machine_.memory);
-  Rest rest;
   bool is_inside = false;  // whether this SM has passed the gate; it stays inside while it has blocks
   while (true) {
     if (sm.blocks.empty() && is_inside) {
@@ -214,9 +185,9 @@ void FreeRun::Loop(Sm& sm) {
       is_inside = true;
     }
     view.Refresh();
-    const Pass pass = RunWarps(sm);
+    const bool busy = Pass(sm);
     Retire(sm);
-    rest.Take(sm.blocks.empty() ? Pass::kBusy : pass);
+    if (!busy && !sm.blocks.empty()) sched_yield();  // all warps only wait: let the others have the processor
   }
 }
 

@@ -25,13 +25,6 @@ class FreeRun {
   }
   ~FreeRun();  ///< waits until all submitted grids have ended
 
-  /// What the warps of an SM did in one turn of each.
-  enum class Pass : uint8_t {
-    kBusy,    ///< some did more than wait
-    kRested,  ///< all seem only to wait (Warp::rested)
-    kWaited,  ///< all ended their turns early because they wait (Warp::waits), or are blocked
-  };
-
   /// Device::Submit.
   void Submit(Grid grid, bool cooperative, std::function<void(const Fault*)> done);
 
@@ -65,8 +58,8 @@ class FreeRun {
   /// Makes one more block resident if there is one that fits; an SM without blocks waits for one.
   /// False when the SM's thread must end.
   bool Admit(Sm& sm, MemoryView* view);
-  /// Gives every resident warp one turn.
-  Pass RunWarps(Sm& sm);
+  /// Gives every resident warp one turn; true if any of them did more than wait.
+  bool Pass(Sm& sm);
   /// Removes blocks that have ended, and completes grids whose last block that was.
   void Retire(Sm& sm);
 

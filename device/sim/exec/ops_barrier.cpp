@@ -96,7 +96,6 @@ bool DecodeBar(Decoder& decoder) {
 
 void Nanosleep(Warp& warp, const Insn& in, uint32_t active) {
   warp.rested = true;
-  warp.Wait();
   if (warp.observer == nullptr || in.a == kNoRef) return;
   const uint32_t* nanoseconds = warp.Row<uint32_t>(in.a);
   ForLanes(active, [&](uint32_t lane) { warp.observer->Sleep(warp, lane, nanoseconds[lane]); });

@@ -109,7 +109,6 @@ void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
   if (op == BarOp::kTest || op == BarOp::kTestParity) {
     warp.SetPred(in.d, active, result);
     warp.rested = true;
-    if (result != active) warp.Wait();
   }
 }
 

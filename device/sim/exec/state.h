@@ -143,8 +143,6 @@ struct Warp {
   /// The warp seems only to wait: it executed nanosleep, an atomic or a strong read, and no plain
   /// store since.
   bool rested = false;
-  /// The warp ended its turn in Wait().
-  bool waits = false;
 
   // ---- operands ----
   /// The 32 cells of a register of the group's frame, or of a constant (program.h).
@@ -185,14 +183,6 @@ struct Warp {
     if (split && --patience == 0) EndTurn();
   }
   void EndTurn();
-  /// Called by instructions with which threads wait for others or for time to pass: nanosleep, a test of an mbarrier
-  /// that fails, a look at the time. In free mode they end the warp's turn: a warp that spins would execute the same
-  /// few instructions for the rest of it.
-  void Wait() {
-    if (observer != nullptr) return;
-    waits = true;
-    EndTurn();
-  }
   /// Lets lanes go on that wait at an instruction only for lanes that have exited since
   /// (ops_warp.cpp).
   void CheckWarpSync();

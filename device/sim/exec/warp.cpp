@@ -195,8 +195,7 @@ StepResult StepWarp(Warp& warp, uint32_t max_instructions) {
   if (block.fault) return StepResult::kFaulted;
   uint32_t left = max_instructions;
   uint64_t lanes = 0;
-  warp.waits = false;
-  while (left != 0 && !warp.waits) {
+  while (left != 0) {
     if (warp.choose && (block.fault || warp.live == 0 || !Choose(warp))) break;
     while (left != 0) {
       const Insn& in = warp.code[warp.group_pc++];
