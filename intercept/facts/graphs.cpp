@@ -56,17 +56,12 @@ uint64_t BitsOf(CUgraphNodeType type) {
 // set if the driver does not list the graph's nodes, or does not tell the kind of one of them.
 // Calls itself for child graphs and for bodies of conditional nodes.
 uint64_t CountNodes(CUgraph graph, int depth) {
-  const auto get_nodes = Real<PFN_cuGraphGetNodes_v10000>(Call::k_cuGraphGetNodes);
   const auto get_type = Real<PFN_cuGraphNodeGetType_v10000>(Call::k_cuGraphNodeGetType);
   const auto get_child = Real<PFN_cuGraphChildGraphNodeGetGraph_v10000>(
       Call::k_cuGraphChildGraphNodeGetGraph);
-  size_t count = 0;
   constexpr uint64_t kUnknown = kMayHold | kRecordsEvents;
-  if (depth > kDeepest || get_nodes(graph, nullptr, &count) != CUDA_SUCCESS) return kUnknown;
-  if (count == 0) return 0;
-  std::vector<CUgraphNode> nodes(count);
-  if (get_nodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return kUnknown;
-  if (count < nodes.size()) nodes.resize(count);
+  std::vector<CUgraphNode> nodes;
+  if (depth > kDeepest || !ListGraphNodes(graph, &nodes)) return kUnknown;
   uint64_t kernels = 0, bits = 0;
   const auto add = [&](uint64_t of_child) {
     kernels += of_child & UINT32_MAX;
@@ -92,6 +87,17 @@ uint64_t CountNodes(CUgraph graph, int depth) {
 }
 
 }  // namespace
+
+bool ListGraphNodes(CUgraph graph, std::vector<CUgraphNode>* nodes) noexcept {
+  const auto get = Real<PFN_cuGraphGetNodes_v10000>(Call::k_cuGraphGetNodes);
+  size_t count = 0;
+  if (get(graph, nullptr, &count) != CUDA_SUCCESS) return false;
+  nodes->resize(count);
+  if (count == 0) return true;
+  if (get(graph, nodes->data(), &count) != CUDA_SUCCESS) return false;
+  if (count < nodes->size()) nodes->resize(count);
+  return true;
+}
 
 GraphNodes NodesOf(CUgraphExec exec) noexcept {
   const uint64_t known = nodes_of.Find(exec, kMayHold | kRecordsEvents);

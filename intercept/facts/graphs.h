@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include <vector>
+
 #include <cuda.h>
 
 namespace cupola::intercept {
@@ -20,6 +22,9 @@ struct GraphNodes {
 /// The nodes of an executable graph. If no hook saw it being made: no kernels, and both flags true.
 GraphNodes NodesOf(CUgraphExec exec) noexcept;
 inline uint32_t KernelNodesOf(CUgraphExec exec) noexcept { return NodesOf(exec).kernels; }
+
+/// The nodes of a graph, in the order in which they were added. False: the driver does not list them. Does not wait.
+bool ListGraphNodes(CUgraph graph, std::vector<CUgraphNode>* nodes) noexcept;
 
 /// `exec` was made of `graph`: counts its nodes. Asks the driver about each node, and does not wait.
 void OnGraphInstantiated(CUgraphExec exec, CUgraph graph) noexcept;

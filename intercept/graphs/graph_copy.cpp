@@ -3,6 +3,7 @@
 #include <new>
 #include <unordered_map>
 
+#include "intercept/facts/graphs.h"
 #include "intercept/facts/streams.h"
 #include "intercept/graphs/piece_cut.h"
 #include "intercept/process/driver_calls.h"
@@ -45,17 +46,6 @@ bool AddEdge(CUgraph graph, CUgraphNode from, CUgraphNode to, const CUgraphEdgeD
   return result == CUDA_SUCCESS;
 }
 
-bool ListNodes(CUgraph graph, std::vector<CUgraphNode>* nodes) {
-  const auto get = CUPOLA_CALL_REAL(cuGraphGetNodes, PFN_cuGraphGetNodes_v10000);
-  size_t count = 0;
-  if (get(graph, nullptr, &count) != CUDA_SUCCESS) return false;
-  nodes->resize(count);
-  if (count == 0) return true;
-  if (get(graph, nodes->data(), &count) != CUDA_SUCCESS || count > nodes->size()) return false;
-  nodes->resize(count);
-  return true;
-}
-
 /// Gives a kernel node the priority, unless it has one. False: the driver refused.
 bool SetPriority(CUgraphNode node, int priority) {
   CUlaunchAttributeValue value{};
@@ -73,7 +63,7 @@ GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, uint32_t most_nodes, c
   const auto type_of = CUPOLA_CALL_REAL(cuGraphNodeGetType, PFN_cuGraphNodeGetType_v10000);
   std::vector<CUgraphNode> handles;
   *why = "the driver does not list its nodes";
-  if (!ListNodes(graph, &handles)) return nullptr;
+  if (!ListGraphNodes(graph, &handles)) return nullptr;
   for (CUgraphNode handle : handles) {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     if (type_of(handle, &type) != CUDA_SUCCESS) return nullptr;
@@ -89,7 +79,7 @@ GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, uint32_t most_nodes, c
   copy->flags_ = flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   const auto clone = CUPOLA_CALL_REAL(cuGraphClone, PFN_cuGraphClone_v10000);
   *why = "the driver does not copy it";
-  if (clone(&copy->graph_, graph) == CUDA_SUCCESS && ListNodes(copy->graph_, &handles)) {
+  if (clone(&copy->graph_, graph) == CUDA_SUCCESS && ListGraphNodes(copy->graph_, &handles)) {
     *why = "the driver does not list its edges";
     if (copy->ReadEdges(handles)) return copy;
     copy->DestroyGraph();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <memory>
 #include <new>
 
 #include <pthread.h>

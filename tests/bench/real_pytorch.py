@@ -14,6 +14,7 @@ import os
 
 import corun
 import sampling
+from real_pytorch_program import RATE
 
 # name -> (model and mode of the server, model and mode of the training)
 PAIRS = {"gpt_graph": ("gpt graph", "gpt graph"), "gpt_eager": ("gpt eager", "gpt eager"),
@@ -24,7 +25,6 @@ PAIRS = {"gpt_graph": ("gpt graph", "gpt graph"), "gpt_eager": ("gpt eager", "gp
 WAYS = ("plain", "cupola", "mps", "mps_prio", "cupola_mps")
 RULES = {"server": {"priority": 10}, "training": {"priority": 0}}
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "real_pytorch_program.py")
-RATE = 60  # requests a second (real_pytorch_program.py)
 TURN_SECONDS, ALONE_SECONDS = 2.5, 1.0
 START_SECONDS = 240  # of all programs of a pair at once; torch.compile takes most
 

@@ -6,13 +6,11 @@ while they are held between the pieces again and again; and they are held there.
 
 Of a build tree it also runs the libraries with a planted bug (plant.py), each of which one of the checks must find.
 """
-import contextlib
 import os
 import re
 import struct
 import sys
 import tempfile
-import threading
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -26,15 +24,12 @@ SEEDS = (0, 1)  # of the order in which nodes run that nothing orders
 HOLD_SECONDS, FREE_SECONDS = 0.3, 0.15
 
 
-@contextlib.contextmanager
 def held(board, hold_seconds, free_seconds):
     """Asks the process for the GPU, its gates closed, and lets it go, again and again."""
-    over = threading.Event()
-
     def gate(is_open):
         struct.pack_into("<I", board.memory, pestered_board.SLOT + pestered_board.GATE, is_open)
 
-    def hold():
+    def hold(over):
         while not over.wait(free_seconds):
             if not board.ask(pestered_board.DAEMON_BIT):
                 continue
@@ -43,13 +38,7 @@ def held(board, hold_seconds, free_seconds):
             gate(1)
             board.ask(0)
 
-    thread = threading.Thread(target=hold)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return pestered_board.beside(hold)
 
 
 # Planted bugs, and the way of graph_app that finds each.

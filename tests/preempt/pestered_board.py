@@ -68,11 +68,21 @@ class Board:
 
 
 @contextlib.contextmanager
+def beside(work):
+    """Runs `work(over)` on a thread until the `with` block ends; `over` is an event that is set then."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def pestering(board, seconds=0.0004):
     """Asks the process of slot 0 to yield and lets it go, again and again, until the `with` block ends."""
-    over = threading.Event()
-
-    def pester():
+    def pester(over):
         while not over.wait(seconds):
             struct.pack_into("<I", board.memory, SLOT + STOPPED, 0)
             if not board.ask(DAEMON_BIT):
@@ -84,10 +94,4 @@ def pestering(board, seconds=0.0004):
             board.ask(0)
         board.ask(0)
 
-    thread = threading.Thread(target=pester)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return beside(pester)
