@@ -33,15 +33,10 @@ import result_file  # noqa: E402
 import runner  # noqa: E402
 
 CASES = os.path.join(ROOT, "tests/cases")
+GUARD = os.path.join(ROOT, "tests/gpu/case_guard.py")
 SKIPPED = 77
 LIMIT = 280  # seconds of one case
 CLEANUP_SECONDS = 3
-
-
-def prepare_case():
-    """In the child: if this process is killed, the case's script still cleans up after itself."""
-    runner.prepare_child()
-    runner.LIBC.prctl(runner.PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def session_members(session):
@@ -74,8 +69,9 @@ def end(process):
 def run_case(script, environ, limit):
     """One case's verdict: right, wrong, skipped or late; with the lines that say what is wrong, and its time."""
     started = time.monotonic()
-    process = subprocess.Popen([script], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare_case)
+    process = subprocess.Popen([sys.executable, GUARD, str(os.getpid()), script], env=environ,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                               start_new_session=True)
     try:
         output, _ = process.communicate(timeout=limit)
         verdict = {0: "right", SKIPPED: "skipped"}.get(process.returncode, "wrong")

@@ -111,16 +111,25 @@ class RunsTest(unittest.TestCase):
         self.assertEqual((made["cases_total"], made["cases_right"], made["cases_commit"]), (2, 1, "c1"))
 
     def test_a_run_that_is_killed_leaves_what_has_ended(self):
+        """Several cases at a time: the kernel signals each child once for each thread of a parent that goes."""
         self.case("a", "echo right: one\n")
-        self.case("b", f"trap 'echo > {self.made.name}/cleaned' EXIT; echo >{self.made.name}/begun; sleep 60 & wait\n")
-        command = [sys.executable, SCRIPT, "--device", "sim", "--jobs", "2", "--json", self.out, "--folder",
+        others = [f"b{number}" for number in range(8)]
+        for name in others:
+            self.case(name, f"trap 'echo > {self.made.name}/{name}.cleaned' EXIT\n"
+                            f"echo >{self.made.name}/{name}.begun; sleep 60 & wait\n")
+
+        def all_have(what):
+            return all(os.path.exists(f"{self.made.name}/{name}.{what}") for name in others)
+
+        command = [sys.executable, SCRIPT, "--device", "sim", "--jobs", "9", "--json", self.out, "--folder",
                    self.made.name + "/cases"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "CUPOLA_COMMIT": "c1"})
-        self.assertTrue(self.wait_for(lambda: self.kept() and os.path.exists(self.made.name + "/begun")))
+        self.assertTrue(self.wait_for(lambda: self.kept() and all_have("begun")))
+        time.sleep(0.2)  # until every script waits
         process.send_signal(signal.SIGKILL)
         process.wait()
         self.assertEqual(self.kept(), {"a": "right"})
-        self.assertTrue(self.wait_for(lambda: os.path.exists(self.made.name + "/cleaned")))
+        self.assertTrue(self.wait_for(lambda: all_have("cleaned")))
 
     def test_a_second_run_goes_on(self):
         for name in ("a", "b", "c"):
