@@ -82,6 +82,13 @@ constexpr size_t kColumnsForAll = 150, kColumnsForMost = 110;
 
 std::string Number(const Row& row, const char* name) { return std::to_string((*row.now)[name].get<int64_t>()); }
 
+/// How much of its GPU time could be stopped, at blocks or between kernels; "-" where nothing is known.
+std::string StoppablePart(const nlohmann::json& client) {
+  const double stops = client.value("gpu_ns", 0.0) + client.value("between_ns", 0.0);
+  const double all = stops + client.value("unstoppable_ns", 0.0);
+  return all > 0 ? fmt::format("{:.0f}", 100 * stops / all) : "-";
+}
+
 const Column kTable[] = {
     {"PID", 8, false, 0, 0, [](const Row& row, double) { return Number(row, "pid"); }},
     {"PROGRAM", 16, true, 0, 0,
@@ -99,6 +106,7 @@ const Column kTable[] = {
      [](const Row& row, double) { return fmt::format("{:.0f}", Difference(row, "launches")); }},
     {"PREEMPTD", 8, false, kColumnsForMost, 0,
      [](const Row& row, double) { return fmt::format("{:.0f}", Difference(row, "preemptions")); }},
+    {"STOPS%", 6, false, kColumnsForMost, 0, [](const Row& row, double) { return StoppablePart(*row.now); }},
     {"WAITING", 9, false, 0, 0,
      [](const Row& row, double) {
        const nlohmann::json& client = *row.now;

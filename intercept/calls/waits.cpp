@@ -144,8 +144,9 @@ void OpenWait(size_t call, const uint64_t* arguments, CallWait* wait) noexcept {
   const uint64_t to = arguments[0], from = arguments[-1];
   switch (rule) {
     case WaitRule::kNone:
-    case WaitRule::kSyncEvent:
       return;
+    case WaitRule::kSyncEvent:
+      return BeforeEventSync(CurrentLaunchContext());
     case WaitRule::kContext:
       return OpenIn(ContextOf(call, arguments), WaitFor::kAll, wait);
     case WaitRule::kAllContexts:

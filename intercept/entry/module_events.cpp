@@ -2,6 +2,7 @@
 
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/loaded_kernels.h"
+#include "intercept/launch/plain_times.h"
 #include "intercept/preempt/guarded_context.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/sm_demand.h"
@@ -78,6 +79,7 @@ void OnKernelAttributeSet(const void* function, CUfunction_attribute attribute, 
 
 void OnUnloading(const void* owner) noexcept {
   if (IsReported()) ForgetHandlesOfUses();
+  ForgetPlainTimes();
   if (!LooksAtImages()) return;
   tasks::ForEachEngine([owner](tasks::TaskEngine& engine) { engine.ForgetImage(owner); });
   ForgetImage(owner);
@@ -87,6 +89,7 @@ void OnUnloading(const void* owner) noexcept {
 
 void OnContextEnding(CUcontext context) noexcept {
   if (IsReported()) ForgetHandlesOfUses();
+  ForgetPlainTimes();
   if (!LooksAtImages()) return;
   tasks::EndTasksOfContext(reinterpret_cast<uint64_t>(context));
   ForgetImagesOf(context, FindContext(context));

@@ -7,10 +7,11 @@
 #include "intercept/batches/batches.h"
 #include "intercept/entry/module_hooks.h"
 #include "intercept/facts/graphs.h"
-#include "intercept/graphs/pieces.h"
 #include "intercept/facts/green_contexts.h"
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/streams.h"
+#include "intercept/graphs/pieces.h"
+#include "intercept/launch/plain_times.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/process/driver.h"
 #include "intercept/process/first_call.h"
@@ -46,6 +47,7 @@ void ForgetAfterFork() {
   tasks::ForgetTasksAfterFork();
   batches::ForgetBatchesAfterFork();
   ForgetReportAfterFork();
+  ForgetPlainTimesAfterFork();
   ForgetRecordsAfterFork();  // last: from now on the next call starts the child
 }
 

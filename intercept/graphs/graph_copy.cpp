@@ -11,18 +11,16 @@
 namespace cupola::intercept::graphs {
 namespace {
 
-/// Why a node keeps its graph whole; null: it does not.
+/// Why nodes of this kind keep their graph whole; null: they do not.
 const char* WhyWhole(CUgraphNodeType type) {
   switch (type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
     case CU_GRAPH_NODE_TYPE_MEMCPY:
     case CU_GRAPH_NODE_TYPE_MEMSET:
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-      return nullptr;
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-      return "it has child graphs";
     case CU_GRAPH_NODE_TYPE_HOST:
-      return "it calls host functions";
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_GRAPH:  // its own nodes are looked at
+      return nullptr;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       return "it allocates or frees memory";
@@ -34,6 +32,28 @@ const char* WhyWhole(CUgraphNodeType type) {
     default:
       return "it has nodes that wait for others, or of an unknown kind";
   }
+}
+
+/// Looks through the nodes of a graph and of its child graphs. Counts those that are no child graphs; null: it can be cut.
+const char* LookThrough(CUgraph graph, uint32_t* leaves) {
+  const auto type_of = CUPOLA_CALL_REAL(cuGraphNodeGetType, PFN_cuGraphNodeGetType_v10000);
+  const auto child_of = CUPOLA_CALL_REAL(cuGraphChildGraphNodeGetGraph, PFN_cuGraphChildGraphNodeGetGraph_v10000);
+  constexpr const char* kUnlisted = "the driver does not list its nodes";
+  std::vector<CUgraphNode> handles;
+  if (!ListGraphNodes(graph, &handles)) return kUnlisted;
+  for (CUgraphNode handle : handles) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    if (type_of(handle, &type) != CUDA_SUCCESS) return kUnlisted;
+    if (const char* const why = WhyWhole(type); why != nullptr) return why;
+    if (type != CU_GRAPH_NODE_TYPE_GRAPH) {
+      ++*leaves;
+      continue;
+    }
+    CUgraph child = nullptr;
+    if (child_of(handle, &child) != CUDA_SUCCESS) return kUnlisted;
+    if (const char* const why = LookThrough(child, leaves); why != nullptr) return why;
+  }
+  return nullptr;
 }
 
 bool CarriesData(const CUgraphEdgeData& data) { return data.from_port != 0 || data.to_port != 0 || data.type != 0; }
@@ -60,22 +80,18 @@ bool SetPriority(CUgraphNode node, int priority) {
 }  // namespace
 
 GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, uint32_t most_nodes, const char** why) noexcept {
-  const auto type_of = CUPOLA_CALL_REAL(cuGraphNodeGetType, PFN_cuGraphNodeGetType_v10000);
-  std::vector<CUgraphNode> handles;
-  *why = "the driver does not list its nodes";
-  if (!ListGraphNodes(graph, &handles)) return nullptr;
-  for (CUgraphNode handle : handles) {
-    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-    if (type_of(handle, &type) != CUDA_SUCCESS) return nullptr;
-    if (const char* found = WhyWhole(type); found != nullptr) return *why = found, nullptr;
-  }
+  uint32_t leaves = 0;
+  *why = LookThrough(graph, &leaves);
+  if (*why != nullptr) return nullptr;
   *why = "it has more nodes than the driver takes without waiting";
-  if (handles.size() > most_nodes) return nullptr;
+  if (leaves > most_nodes) return nullptr;
+  std::vector<CUgraphNode> handles;
   *why = "it has few nodes";
-  if (handles.size() < 2) return nullptr;
+  if (!ListGraphNodes(graph, &handles) || handles.size() < 2) return nullptr;
   auto* const copy = new (std::nothrow) GraphCopy;
   if (copy == nullptr) return nullptr;
   copy->context_ = CurrentContext();
+  copy->leaves_ = leaves;
   copy->flags_ = flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   const auto clone = CUPOLA_CALL_REAL(cuGraphClone, PFN_cuGraphClone_v10000);
   *why = "the driver does not copy it";
@@ -89,6 +105,22 @@ GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, uint32_t most_nodes, c
 }
 
 GraphCopy::~GraphCopy() = default;
+
+CUgraphNode GraphCopy::FindCopied(CUgraphNode node) const noexcept {
+  CUgraphNode found = nullptr;
+  const CUresult result =
+      CUPOLA_CALL_REAL(cuGraphNodeFindInClone, PFN_cuGraphNodeFindInClone_v10000)(&found, node, graph_);
+  return result == CUDA_SUCCESS ? found : nullptr;
+}
+
+bool GraphCopy::SetEnabled(CUgraphNode copied, bool is_enabled) noexcept {
+  for (Node& node : nodes_) {
+    if (node.handle != copied) continue;
+    node.is_enabled = is_enabled;
+    return true;
+  }
+  return false;
+}
 
 void GraphCopy::DestroyGraph() noexcept {
   if (graph_ != nullptr) (void)CUPOLA_CALL_REAL(cuGraphDestroy, PFN_cuGraphDestroy_v10000)(graph_);
@@ -148,7 +180,7 @@ bool GraphCopy::ReadEdges(const std::vector<CUgraphNode>& handles) noexcept {
 CUgraphNode GraphCopy::Add(const Node& node, CUgraph into) const noexcept {
   CUgraphNode made = nullptr;
   CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-  switch (node.type) {
+  switch (node.is_enabled ? node.type : CU_GRAPH_NODE_TYPE_EMPTY) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       CUDA_KERNEL_NODE_PARAMS params{};
       result = CUPOLA_CALL_REAL(cuGraphKernelNodeGetParams_v2, PFN_cuGraphKernelNodeGetParams_v12000)(node.handle,
@@ -177,6 +209,22 @@ CUgraphNode GraphCopy::Add(const Node& node, CUgraph into) const noexcept {
           &made, into, nullptr, 0, &params, context_);
       break;
     }
+    case CU_GRAPH_NODE_TYPE_HOST: {
+      CUDA_HOST_NODE_PARAMS params{};
+      result = CUPOLA_CALL_REAL(cuGraphHostNodeGetParams, PFN_cuGraphHostNodeGetParams_v10000)(node.handle, &params);
+      if (result != CUDA_SUCCESS) break;
+      result = CUPOLA_CALL_REAL(cuGraphAddHostNode, PFN_cuGraphAddHostNode_v10000)(&made, into, nullptr, 0, &params);
+      break;
+    }
+    case CU_GRAPH_NODE_TYPE_GRAPH: {
+      CUgraph child = nullptr;
+      result = CUPOLA_CALL_REAL(cuGraphChildGraphNodeGetGraph, PFN_cuGraphChildGraphNodeGetGraph_v10000)(node.handle,
+                                                                                                          &child);
+      if (result != CUDA_SUCCESS) break;
+      result = CUPOLA_CALL_REAL(cuGraphAddChildGraphNode, PFN_cuGraphAddChildGraphNode_v10000)(&made, into, nullptr, 0,
+                                                                                                child);
+      break;
+    }
     default:
       result = CUPOLA_CALL_REAL(cuGraphAddEmptyNode, PFN_cuGraphAddEmptyNode_v10000)(&made, into, nullptr, 0);
   }
@@ -192,7 +240,8 @@ CUgraphExec GraphCopy::Build(uint32_t first, uint32_t count, const int* priority
     const Node& node = nodes_[first + i];
     made[i] = Add(node, graph);
     is_good = made[i] != nullptr;
-    if (is_good && priority != nullptr && node.type == CU_GRAPH_NODE_TYPE_KERNEL) is_good = SetPriority(made[i], *priority);
+    const bool is_kernel = node.type == CU_GRAPH_NODE_TYPE_KERNEL && node.is_enabled;
+    if (is_good && priority != nullptr && is_kernel) is_good = SetPriority(made[i], *priority);
     for (size_t e = 0; e < node.behind.size() && is_good; ++e) {
       const uint32_t place = node.behind[e];
       if (place >= first) is_good = AddEdge(graph, made[place - first], made[i], node.edges[e]);  // plant: edge_lost

@@ -20,9 +20,16 @@ class GraphCopy {
   GraphCopy& operator=(const GraphCopy&) = delete;
 
   uint32_t size() const noexcept { return static_cast<uint32_t>(nodes_.size()); }
+  /// The same with the nodes of child graphs in place of these. A child graph stays in one piece.
+  uint32_t leaves() const noexcept { return leaves_; }
   /// By place in the order: whether the graph must not be cut before that node, because an edge that carries data leads
   /// over that place. Such an edge lets a kernel begin before the one in front of it has ended (programmatic launch).
   const std::vector<bool>& tied() const noexcept { return tied_; }
+
+  /// The node of the copy that `node` of the graph became; null: there is none, as for nodes of child graphs.
+  CUgraphNode FindCopied(CUgraphNode node) const noexcept;
+  /// A node of the copy that is not enabled does nothing in the pieces. False: it is not one of them.
+  bool SetEnabled(CUgraphNode copied, bool is_enabled) noexcept;
 
   /// A graph of the nodes [first, first + count) of the order, with the edges among them, instantiated. Its kernels get
   /// `priority`, where it is not null and the program gave them none. Null: the driver refused. The context of the nodes is
@@ -36,6 +43,7 @@ class GraphCopy {
   struct Node {
     CUgraphNode handle = nullptr;  ///< in graph_
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    bool is_enabled = true;
     std::vector<uint32_t> behind;  ///< places, in the order, of the nodes on which it depends
     std::vector<CUgraphEdgeData> edges;  ///< what the edges from them carry
   };
@@ -52,6 +60,7 @@ class GraphCopy {
   CUcontext context_ = nullptr;
   uint64_t flags_ = 0;  ///< with which pieces are instantiated
   std::vector<Node> nodes_;  ///< in the order of piece_cut.h
+  uint32_t leaves_ = 0;
   std::vector<bool> tied_;
 };
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <ctime>
 #include <new>
+#include <utility>
 
 #include <pthread.h>
 
+#include "intercept/facts/green_contexts.h"
 #include "intercept/facts/streams.h"
 #include "intercept/graphs/graph_copy.h"
+#include "intercept/graphs/pieced_graph.h"
 #include "intercept/launch/agent_context.h"
 #include "intercept/launch/gates.h"
 #include "intercept/launch/gpu_board.h"
@@ -32,25 +35,6 @@ constexpr uint32_t kBuiltAtOnce = 8;   // pieces built while no launch is guarde
 constexpr uint64_t kLookNs = 2'000'000;  // between two looks whether a trial is over
 constexpr size_t kStackBytes = 256 << 10;
 
-/// One executable graph of the program. The members without a note belong to the builder.
-struct PiecedGraph {
-  enum class State : uint8_t {
-    kKept,    ///< there is a copy; nobody may ask yet
-    kWanted,  ///< the builder is to build pieces
-    kReady,   ///< `set` may be used
-    kWhole,   ///< it is launched whole for good
-    kGone,    ///< the program's graph was destroyed: the builder frees everything
-  };
-  std::atomic<State> state{State::kKept};  ///< any thread
-  std::atomic<PieceSet*> set{nullptr};     ///< any thread; changed by the builder
-  std::atomic<uint64_t> stream{0};         ///< id of the stream of its last launch; 0 = there was none; any thread
-  CUcontext context = nullptr;             ///< never changes
-  bool has_context = true;                 ///< false: the context has ended; under build_mutex
-  GraphCopy* copy = nullptr;
-  std::vector<uint64_t> node_ns;           ///< expected times, in the order of `copy`
-  uint32_t trials = 0;
-};
-
 HandleMap by_exec;  // CUgraphExec -> PiecedGraph*
 
 // Held while the builder makes driver calls for a graph, and by whoever ends a context. Not held while somebody waits
@@ -71,12 +55,11 @@ void TellBuilder() {
   pthread_cond_signal(&news);
 }
 
-PiecedGraph* Find(CUgraphExec exec) { return reinterpret_cast<PiecedGraph*>(by_exec.Find(exec, 0)); }
-
 /// What is no longer used, until a moment at which the driver may be asked to destroy it: that may wait for the device, so
 /// no launch may be guarded meanwhile.
 struct Retired {
   CUcontext context = nullptr;  ///< null: it has ended, and its objects with it
+  uint32_t given = 0;           ///< PieceQueue::given then
   PieceSet* set = nullptr;
   GraphCopy* copy = nullptr;
 };
@@ -85,13 +68,25 @@ std::vector<Retired>* retired = nullptr;  // under build_mutex
 void Retire(const PiecedGraph& graph, PieceSet* set, GraphCopy* copy = nullptr) {
   if (set == nullptr && copy == nullptr) return;
   if (retired == nullptr) retired = new std::vector<Retired>;
-  retired->push_back({graph.has_context ? graph.context : nullptr, set, copy});
+  const LaunchContext* const context = graph.has_context ? FindContext(graph.context) : nullptr;
+  const uint32_t given = context != nullptr ? context->pieces.given.load() : 0;
+  retired->push_back({graph.has_context ? graph.context : nullptr, given, set, copy});
+}
+
+/// Whether pieces that were put into streams before may still run. A copy keeps what its nodes use (CUDA user objects),
+/// also after the program has destroyed its own graph.
+bool MayRun(const Retired& one) {
+  const LaunchContext* const context = FindContext(one.context);
+  if (context == nullptr || context->pieces.word_device.load() == 0) return false;
+  const uint32_t ended = context->pieces.given.load() - context->pieces.left();
+  return static_cast<int32_t>(ended - one.given) < 0;
 }
 
 /// False: not now. The process's end destroys everything too.
 bool Destroy(const Retired& one) {
   if (one.set != nullptr && one.set->users.load() != 0) return false;
   if (one.context != nullptr && !at_exit.load()) {
+    if (one.copy != nullptr && MayRun(one)) return false;
     if (TakeContext(one.context) != CUDA_SUCCESS) return false;
     const OwnCallScope scope;
     if (!scope.may_ask()) return false;
@@ -118,54 +113,51 @@ bool DestroyRetired() {
   return !retired->empty();
 }
 
+enum class Built : uint8_t {
+  kAll,
+  kRefused,
+  kNotNow,  ///< calls of ours may not be made now, since work waits for the program
+};
+
 /// Makes the word to which streams write how many pieces have ended.
-bool MakeWord(const PiecedGraph& graph) {
+Built MakeWord(const PiecedGraph& graph) {
   LaunchContext* const context = FindContext(graph.context);
-  if (context == nullptr) return false;
+  if (context == nullptr) return Built::kRefused;
   PieceQueue& queue = context->pieces;
-  if (queue.word_device.load() != 0) return true;
+  if (queue.word_device.load() != 0) return Built::kAll;
   const OwnCallScope scope;
-  if (!scope.may_ask()) return false;
+  if (!scope.may_ask()) return Built::kNotNow;
   const CUdeviceptr device = RegisterKept(&queue.word, sizeof(uint32_t));
-  if (device == 0) return false;
+  if (device == 0) return Built::kRefused;
   __atomic_store_n(static_cast<uint32_t*>(queue.word), queue.given.load(), __ATOMIC_RELEASE);
   queue.word_device.store(device);
-  return true;
+  return Built::kAll;
 }
 
-/// Builds the pieces of `ranges`; null if the driver refuses. No launch of the context is guarded while a few of them are
-/// built, and the program's own launches go on in between.
-PieceSet* BuildSet(const PiecedGraph& graph, std::vector<PieceRange> ranges, bool is_trial, const int* priority) {
-  auto* const set = new (std::nothrow) PieceSet;
-  if (set == nullptr) return nullptr;
-  bool is_good = true;
-  for (size_t done = 0; is_good && done < ranges.size();) {
+/// Goes on building the pieces of `set`. No launch of the context is guarded while a few of them are built, and the
+/// program's own launches go on in between.
+Built GoOnBuilding(PiecedGraph& graph, PieceSet& set) {
+  while (set.execs.size() < set.ranges.size()) {
     const OwnCallScope scope;
-    if (!scope.may_ask()) {
-      is_good = false;
-      break;
-    }
-    if (at_exit.load()) is_good = false;
-    for (uint32_t i = 0; is_good && i < kBuiltAtOnce && done < ranges.size(); ++i, ++done) {
-      const CUgraphExec exec = graph.copy->Build(ranges[done].first, ranges[done].count, priority);
-      if (exec == nullptr) is_good = false;
-      if (!is_good) break;
-      set->execs.push_back(exec);
+    if (!scope.may_ask()) return Built::kNotNow;
+    if (at_exit.load()) return Built::kRefused;
+    const MutexLock lock(graph.copy_mutex);
+    if (graph.changes.load() != set.changes) return Built::kNotNow;
+    for (uint32_t i = 0; i < kBuiltAtOnce && set.execs.size() < set.ranges.size(); ++i) {
+      const PieceRange& range = set.ranges[set.execs.size()];
+      const CUgraphExec exec = graph.copy->Build(range.first, range.count, graph.priority);
+      if (exec == nullptr) return Built::kRefused;
+      set.execs.push_back(exec);
     }
   }
-  for (size_t i = 0; is_good && is_trial && i <= ranges.size(); ++i) {
+  while (set.is_trial && set.events.size() <= set.ranges.size()) {
     CUevent event = nullptr;
-    is_good = CUPOLA_CALL_REAL(cuEventCreate, PFN_cuEventCreate_v2000)(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
-    if (is_good) set->events.push_back(event);
+    if (CUPOLA_CALL_REAL(cuEventCreate, PFN_cuEventCreate_v2000)(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
+      return Built::kRefused;
+    }
+    set.events.push_back(event);
   }
-  if (!is_good) {
-    Retire(graph, set);
-    return nullptr;
-  }
-  set->ranges = std::move(ranges);
-  set->nodes = graph.copy->size();
-  if (is_trial) set->trial.store(PieceSet::Trial::kWanted);
-  return set;
+  return Built::kAll;
 }
 
 uint64_t SumOf(const std::vector<uint64_t>& ns) {
@@ -179,16 +171,42 @@ void Publish(PiecedGraph& graph, PieceSet* set) {
 }
 
 void KeepWhole(PiecedGraph& graph, const char* why) {
+  graph.why.store(why);
   graph.state.store(PiecedGraph::State::kWhole);
   Publish(graph, nullptr);
   Say(Level::kDebug, {"a graph of ", Decimal(graph.copy->size()), " nodes is launched whole: ", why});
 }
 
+/// Goes on with `building`, which is of the graph as it is now. Returns whether that is to be gone on with soon.
+bool GoOn(PiecedGraph& graph) {
+  Built built = MakeWord(graph);
+  if (built == Built::kAll) built = GoOnBuilding(graph, *graph.building);
+  if (built == Built::kNotNow) return true;
+  PieceSet* const set = std::exchange(graph.building, nullptr);
+  if (built == Built::kRefused) {
+    Retire(graph, set);
+    KeepWhole(graph, "the driver refuses its pieces");
+    return false;
+  }
+  Publish(graph, set);
+  PiecedGraph::State wanted = PiecedGraph::State::kWanted;
+  graph.state.compare_exchange_strong(wanted, PiecedGraph::State::kReady);
+  return false;
+}
+
 /// Cuts the graph by what is known of its nodes, or keeps it in one piece where nobody may ask the process to yield.
-void Cut(PiecedGraph& graph) {
+/// Returns whether `building` is to be gone on with.
+bool Cut(PiecedGraph& graph) {
+  const uint32_t changes = graph.changes.load();
+  const MutexLock lock(graph.copy_mutex);
+  if (!graph.replaced.empty()) {  // the program has updated the graph: another one may have other times
+    for (GraphCopy* copy : std::exchange(graph.replaced, {})) Retire(graph, nullptr, copy);
+    graph.node_ns.assign(graph.copy->size(), 0);
+    graph.trials = 0;
+  }
   const LaunchContext* const context = FindContext(graph.context);
-  if (context == nullptr) return KeepWhole(graph, "its context is not known");
-  const int* const priority = WantsPriority(*context) ? &context->greatest_priority : nullptr;
+  if (context == nullptr) return KeepWhole(graph, "its context is not known"), false;
+  graph.priority = WantsPriority(*context) ? &context->greatest_priority : nullptr;
   const bool is_cut = GatesMayHold(*context);
   const bool is_known = graph.trials != 0;
   PieceLimits limits{.ns = preemption_settings.piece_ns, .nodes = is_known ? kMostNodes : kFirstNodes};
@@ -200,14 +218,18 @@ void Cut(PiecedGraph& graph) {
     limits.nodes *= 2;
     ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
   }
-  if (is_known && ranges.size() < 2 && priority == nullptr) return KeepWhole(graph, "it is short");
-  const bool is_trial = is_cut && graph.trials < kMostTrials;
-  PieceSet* const set = MakeWord(graph) ? BuildSet(graph, std::move(ranges), is_trial, priority) : nullptr;
-  if (set != nullptr) set->is_cut = is_cut;
-  if (set == nullptr) return KeepWhole(graph, "its pieces cannot be built");
-  Publish(graph, set);
-  PiecedGraph::State wanted = PiecedGraph::State::kWanted;
-  graph.state.compare_exchange_strong(wanted, PiecedGraph::State::kReady);
+  if (is_known && ranges.size() < 2 && graph.priority == nullptr) return KeepWhole(graph, "it is short"), false;
+  auto* const set = new (std::nothrow) PieceSet;
+  if (set == nullptr) return KeepWhole(graph, "there is no memory"), false;
+  set->changes = changes;
+  set->ranges = std::move(ranges);
+  set->nodes = graph.copy->leaves();
+  set->expected_ns = SumOf(graph.node_ns);
+  set->is_cut = is_cut;
+  set->is_trial = is_cut && graph.trials < kMostTrials;
+  if (set->is_trial) set->trial.store(PieceSet::Trial::kWanted);
+  graph.building = set;
+  return true;
 }
 
 /// Takes in the times of a trial that is over. True: the pieces are not as they should be, and the graph is to be cut
@@ -236,12 +258,13 @@ bool WorkOn(PiecedGraph& graph) {
   const MutexLock lock(build_mutex);
   if (!graph.has_context || at_exit.load()) return false;
   const State state = graph.state.load();
+  if (graph.building != nullptr && (state == State::kWhole || graph.building->changes != graph.changes.load())) {
+    Retire(graph, std::exchange(graph.building, nullptr));
+  }
   if (state != State::kWanted && state != State::kReady && state != State::kGone) return false;
   if (TakeContext(graph.context) != CUDA_SUCCESS) return false;
-  if (state == State::kWanted) {
-    Cut(graph);
-    return false;
-  }
+  if (graph.building != nullptr && state != State::kGone) return GoOn(graph);
+  if (state == State::kWanted) return Cut(graph) && GoOn(graph);
   PieceSet* const set = graph.set.load();
   if (state == State::kGone || set == nullptr) return false;
   if (set->trial.load() != PieceSet::Trial::kSubmitted) return false;
@@ -252,7 +275,7 @@ bool WorkOn(PiecedGraph& graph) {
   if (is_over != CUDA_SUCCESS || was_asked) {
     set->trial.store(is_over == CUDA_SUCCESS ? PieceSet::Trial::kWanted : PieceSet::Trial::kNone);
   } else if (Learn(graph, *set)) {
-    Cut(graph);
+    return Cut(graph) && GoOn(graph);
   } else {
     set->trial.store(PieceSet::Trial::kNone);
   }
@@ -261,6 +284,8 @@ bool WorkOn(PiecedGraph& graph) {
 
 void Free(PiecedGraph* graph) {
   const MutexLock lock(build_mutex);
+  for (GraphCopy* copy : graph->replaced) Retire(*graph, nullptr, copy);
+  Retire(*graph, graph->building);
   Retire(*graph, graph->set.exchange(nullptr), graph->copy);
   delete graph;
 }
@@ -317,15 +342,26 @@ void OnContextEnds(CUcontext context) {
 
 }  // namespace
 
+PiecedGraph* FindPieced(CUgraphExec exec) noexcept { return reinterpret_cast<PiecedGraph*>(by_exec.Find(exec, 0)); }
+
 PiecesInUse::PiecesInUse(CUgraphExec exec, const LaunchContext& context, uint64_t stream, bool may_be_held,
                          bool wants_priority) noexcept {
-  PiecedGraph* const graph = Find(exec);
+  PiecedGraph* const graph = FindPieced(exec);
   if (graph == nullptr || graph->context != context.context.load(std::memory_order_relaxed)) return;
   const uint64_t last = graph->stream.exchange(stream);
   is_elsewhere_ = last != 0 && last != stream;  // plant: overlaps_itself
+  if (is_elsewhere_) why_ = "its last launch was on another stream";
+  if (const char* const why = graph->why.load(std::memory_order_relaxed); why != nullptr) why_ = why;
   if ((!may_be_held && !wants_priority) || is_elsewhere_) return;
   using State = PiecedGraph::State;
   State state = graph->state.load();
+  graph->was_launched = true;
+  if (graph->whole_launches != 0) --graph->whole_launches;
+  if (state == State::kChanged && graph->whole_launches == 0) {
+    graph->why.store(nullptr);
+    if (graph->state.compare_exchange_strong(state, State::kWanted)) TellBuilder();
+    return;
+  }
   if (state == State::kKept) {
     if (!graph->state.compare_exchange_strong(state, State::kWanted)) return;
     if (!has_builder.exchange(true) && !StartOwnThread(&Build, nullptr, kStackBytes)) has_builder.store(false);
@@ -340,6 +376,11 @@ PiecesInUse::PiecesInUse(CUgraphExec exec, const LaunchContext& context, uint64_
     if (now == set) break;
     set->users.fetch_sub(1);
     set = now;
+  }
+  if (set != nullptr && set->changes != graph->changes.load()) {  // built while the program changed the graph
+    set->users.fetch_sub(1);
+    if (graph->state.compare_exchange_strong(state, State::kWanted)) TellBuilder();
+    return;
   }
   set_ = set;
   if (set == nullptr || set->is_cut || !may_be_held) return;
@@ -359,18 +400,23 @@ void OnTrialSubmitted(PieceSet& set) noexcept {
 void OnInstantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) noexcept {
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return;
   if (!PreemptionOn() || preemption_settings.piece_ns == 0 || preemption_settings.gate_every == 0) return;
+  // The builder would make the context current on a second thread (facts/green_contexts.h).
+  if (IsGreen(nullptr, {reinterpret_cast<uint64_t>(CurrentContext()), 0, 0})) return;
   const RelaxedCapture relaxed;
   const char* why = nullptr;
   GraphCopy* const copy = GraphCopy::Make(graph, flags, kMostQueuedNodes, &why);
-  if (copy == nullptr) {
-    Say(Level::kDebug, {"a graph is launched whole: ", why});
-    return;
-  }
   auto* const made = new (std::nothrow) PiecedGraph;
   if (made == nullptr) return;
   made->context = CurrentContext();
+  made->flags = flags;
   made->copy = copy;
-  made->node_ns.assign(copy->size(), 0);
+  if (copy != nullptr) {
+    made->node_ns.assign(copy->size(), 0);
+  } else {
+    Say(Level::kDebug, {"a graph is launched whole: ", why});
+    made->why.store(why);
+    made->state.store(PiecedGraph::State::kWhole);
+  }
   {
     const MutexLock lock(all_mutex);
     if (all == nullptr) all = new std::vector<PiecedGraph*>;
@@ -379,13 +425,8 @@ void OnInstantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) noexcept {
   by_exec.Set(exec, reinterpret_cast<uint64_t>(made));
 }
 
-void OnChanged(CUgraphExec exec) noexcept {
-  PiecedGraph* const graph = Find(exec);
-  if (graph != nullptr) graph->state.store(PiecedGraph::State::kWhole);  // plant: change_unseen
-}
-
 void OnDestroyed(CUgraphExec exec) noexcept {
-  PiecedGraph* const graph = Find(exec);
+  PiecedGraph* const graph = FindPieced(exec);
   if (graph == nullptr) return;
   by_exec.Erase(exec);
   graph->state.store(PiecedGraph::State::kGone);
@@ -395,8 +436,11 @@ void OnDestroyed(CUgraphExec exec) noexcept {
     std::erase(*all, graph);
   }
   // There are no pieces. The hook's caller has waited as for a call that destroys a graph.
-  graph->copy->DestroyGraph();
-  delete graph->copy;
+  graph->replaced.push_back(graph->copy);
+  for (GraphCopy* copy : graph->replaced) {
+    if (copy != nullptr) copy->DestroyGraph();
+    delete copy;
+  }
   delete graph;
 }
 

@@ -30,10 +30,13 @@ inline constexpr uint32_t kMostPieces = 150;
 struct PieceSet {
   enum class Trial : uint8_t { kNone, kWanted, kBegun, kSubmitted };
 
+  uint32_t changes = 0;            ///< PiecedGraph::changes when it was begun: it is of no use after another one
   std::vector<PieceRange> ranges;
   std::vector<CUgraphExec> execs;  ///< one for each range
   std::vector<CUevent> events;     ///< for a trial: one before each piece and one behind the last; else empty
   uint32_t nodes = 0;
+  uint64_t expected_ns = 0;        ///< of all pieces together; 0 = not known yet
+  bool is_trial = false;           ///< one of its launches is to be a trial
   bool is_cut = false;             ///< false: it is one piece, for the sake of the priority
   std::atomic<Trial> trial{Trial::kNone};
   uint32_t wake = 0;               ///< BoardSlot::wake when the trial began: if it changes meanwhile, the trial is void
@@ -58,21 +61,22 @@ class PiecesInUse {
   PieceSet* get() const noexcept { return set_; }
   /// Whether pieces of the graph may still be on another stream: a whole launch must wait for them.
   bool is_elsewhere() const noexcept { return is_elsewhere_; }
+  /// Where get() is null: why the graph goes whole, a static text.
+  const char* why_whole() const noexcept { return why_; }
 
  private:
   PieceSet* set_ = nullptr;
   bool is_elsewhere_ = false;
+  const char* why_ = "its pieces are not built yet";
 };
 
 /// The trial's last event is in the stream. Wakes the builder.
 void OnTrialSubmitted(PieceSet& set) noexcept;
 
 /// `exec` was made of `graph`, on this thread, with flags of CUgraphInstantiate_flags. Keeps a copy of the graph, if it can
-/// be launched in pieces.
+/// be launched in pieces, else why not.
 void OnInstantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) noexcept;
-/// The program has changed, or is about to destroy, its executable graph: it is launched whole from now on. Nothing of it
-/// is in a launch call.
-void OnChanged(CUgraphExec exec) noexcept;
+/// The program is about to destroy its executable graph. Nothing of it is in a launch call.
 void OnDestroyed(CUgraphExec exec) noexcept;
 
 /// Subscribes to the ends of contexts. Called when the process starts.

@@ -1,5 +1,6 @@
 // Demand: this process tells the board when it wants its GPU and when it no longer does. The launch
-// path begins demand with a launch (AnnounceDemand). Demand ends in one of three ways: a
+// path begins a burst with a launch (AnnounceDemand); the burst's demand is put on the board then, or
+// later, or never (ask_choice.h). Burst and demand end in one of three ways: a
 // synchronising call shows that no work is left (AfterSync); the streams of the burst reach the
 // markers that the agent put there; or the lease, which the agent renews while work is under way,
 // runs out (both LookAfterDemand). Each GpuBoard owns one DemandState. docs/gates.md.
@@ -12,6 +13,7 @@
 #include <cstdint>
 
 #include "device/runtime/preempt_control.h"
+#include "intercept/launch/ask_choice.h"
 #include "intercept/launch/launched_names.h"
 #include "intercept/launch/time_per_launch.h"
 #include "sched/board/yield_protocol.h"
@@ -45,7 +47,7 @@ inline constexpr uint64_t kHeldLeaseNs = 100'000'000;
 /// What demand keeps for one board. Any thread may use the atomic members. Times are of the
 /// process's clock, in nanoseconds.
 struct DemandState {
-  /// kNone: there is no demand. kOn: there is. kChanging: one thread is beginning or ending it.
+  /// kNone: there is no burst. kOn: there is. kChanging: one thread is beginning, changing or ending it.
   enum class Phase : uint32_t { kNone, kChanging, kOn };
   std::atomic<Phase> phase{Phase::kNone};
   std::atomic<uint64_t> launches{0};        ///< launches of the process on this GPU, ever
@@ -61,6 +63,15 @@ struct DemandState {
   std::atomic<uint64_t> ended_ns{0};        ///< when demand last ended; 0 = never
   std::atomic<uint64_t> begun_ns{0};        ///< when demand last began
   std::atomic<uint64_t> begun_launches{0};  ///< `launches` then, the burst's first launch included
+  /// Whether the burst's demand is on the board, so that others are asked.
+  std::atomic<bool> asks{false};
+  std::atomic<AskAt> ask_at{AskAt::kFirstLaunch};  ///< when this burst asks
+  std::atomic<uint64_t> patience_ns{0};  ///< how long it is waited for before it asks after all
+  /// Since when the program waits for a burst that does not ask; 0 = it does not wait.
+  std::atomic<uint64_t> waits_since_ns{0};
+  /// begun_ns, or the first launch of the last grace period.
+  std::atomic<uint64_t> issued_since_ns{0};
+  AskChoice ask_choice;  ///< used only by who has set `phase` to kChanging
   TimePerLaunch time_per_launch;
   std::atomic<bool> gaps_are_short{false};  ///< demand began again soon after it had ended
   std::atomic<uint64_t> returned{0};        ///< how many of `launches` have returned from the
@@ -123,12 +134,16 @@ struct SyncPoint {
   uint64_t launches = 0;   ///< DemandState::launches of the GPU
   uint64_t stream = kNoStream;
   bool whole_context = false;  ///< the call waits for all streams of the context
+  uint64_t called_ns = 0;
 };
 
 /// Hooks of synchronising calls call BeforeSync before the driver's call, with a null `context` if
-/// preemption does not know it, and AfterSync after a call that succeeded. AfterSync ends demand, or
-/// begins its grace period, if no work of the burst is left.
+/// preemption does not know it, and AfterSync after a call that succeeded. BeforeSync puts the demand
+/// of a burst on the board that asks when it is waited for. AfterSync ends the burst, or begins its
+/// grace period, if no work of it is left.
 SyncPoint BeforeSync(LaunchContext* context, uint64_t stream, bool whole_context) noexcept;
+/// The same before a wait for an event, whose end does not show what is left.
+void BeforeEventSync(LaunchContext* context) noexcept;
 void AfterSync(const SyncPoint& point) noexcept;
 
 /// How many nanoseconds the agent may sleep before it must call LookAfterDemand again; UINT64_MAX =

@@ -16,8 +16,7 @@ namespace {
 
 constexpr unsigned kMostAttributes = 16;
 // The most work between two gates, as time and as launches, however short they are. Whoever asks
-// waits for that work; a gate costs some 2 us. The time is half of what may really lie between two
-// gates, because launches are judged by their mean.
+// waits for that work; a gate costs some 2 us.
 constexpr uint64_t kBetweenGatesNs = 250'000;
 constexpr uint64_t kMostBetweenGates = 64;
 
@@ -34,8 +33,8 @@ uint64_t LaunchesBetweenGates(uint64_t ns_per_launch) {
 }
 
 // Whether the launch gets a gate (GateWhen::kDue). It also does if the gate was closed since the
-// stream's last gate, so that the launch is held.
-bool IsDue(LaunchContext& context, const Launch& launch, const StreamKey& stream) {
+// stream's last gate, so that the launch is held. A launch of which nothing is known counts as the mean one.
+bool IsDue(LaunchContext& context, const Launch& launch, const StreamKey& stream, uint64_t expected_ns) {
   if (launch.door == LaunchDoor::kLaunchGraph) return true;
   const sched::BoardSlot& slot = context.gpu->slot();
   const uint32_t wake = slot.wake.load(std::memory_order_relaxed);
@@ -43,12 +42,17 @@ bool IsDue(LaunchContext& context, const Launch& launch, const StreamKey& stream
   const auto entry = stream.stream % LaunchContext::kGateCounts;
   std::atomic<uint32_t>& gated_at = context.gated_at[entry];
   const bool is_first = is_closed && gated_at.load(std::memory_order_relaxed) != wake;
-  const uint64_t every = LaunchesBetweenGates(context.gpu->demand.time_per_launch.ns());
+  if (expected_ns == 0) {
+    expected_ns = kBetweenGatesNs / LaunchesBetweenGates(context.gpu->demand.time_per_launch.ns());
+  }
   // Threads that launch on one stream at the same time may miscount, and put a gate too many.
   std::atomic<uint32_t>& since = context.since_gate[entry];
+  std::atomic<uint64_t>& since_ns = context.since_gate_ns[entry];
   const uint32_t launches = since.load(std::memory_order_relaxed);
-  const bool is_due = launches == 0 || launches >= every || is_first;
+  const uint64_t work_ns = since_ns.load(std::memory_order_relaxed) + expected_ns;
+  const bool is_due = launches == 0 || launches >= kMostBetweenGates || work_ns > kBetweenGatesNs || is_first;
   since.store(is_due ? 1 : launches + 1, std::memory_order_relaxed);
+  since_ns.store(is_due ? expected_ns : work_ns, std::memory_order_relaxed);
   if (is_first) gated_at.store(wake, std::memory_order_relaxed);
   return is_due;
 }
@@ -99,9 +103,9 @@ uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept {
 }
 
 void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& stream,
-                GateWhen when) noexcept {
+                GateWhen when, uint64_t expected_ns) noexcept {
   if (!GatesMayHold(context)) return;
-  if (when == GateWhen::kDue && !IsDue(context, launch, stream)) return;
+  if (when == GateWhen::kDue && !IsDue(context, launch, stream, expected_ns)) return;
   if (IsCapturing(launch.stream, launch.per_thread)) return;
   if (MapBoard(&context)) (void)PutGate(context, launch);
 }

@@ -27,15 +27,15 @@ bool GatesMayHold(const LaunchContext& context) noexcept;
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept;
 
 enum class GateWhen : uint8_t {
-  kDue,  ///< every CUPOLA_GATE_EVERY launches, before each graph, and before the first of a stream
-         ///< while the gate is closed
+  kDue,  ///< before each graph, before the first launch of a stream while the gate is closed, and before a launch with which
+         ///< the launches since the last gate would take too long
   kAlways,  ///< before a slice
 };
 
 /// Puts a gate before a launch that goes out plain, if gates may hold it and `when` says that one is
-/// due. Does nothing for a stream that captures.
+/// due. `expected_ns` is the launch's expected time, 0 = unknown. Does nothing for a stream that captures.
 void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& stream,
-                GateWhen when = GateWhen::kDue) noexcept;
+                GateWhen when = GateWhen::kDue, uint64_t expected_ns = 0) noexcept;
 
 /// Puts a gate before a launch that is about to be guarded, where GpuBoard::gates_guarded() says so; the caller holds
 /// launch_mutex. False: the launch has no gate.

@@ -126,6 +126,7 @@ struct LaunchContext {
   /// Plain launches since the last gate, by stream id modulo kGateCounts; see GateWhen::kDue.
   static constexpr uint32_t kGateCounts = 16;
   std::atomic<uint32_t> since_gate[kGateCounts] = {};
+  std::atomic<uint64_t> since_gate_ns[kGateCounts] = {};  ///< what they are expected to take
   /// Tells whether a stream has got a gate since the gate was last closed (gates.cpp): the value that
   /// BoardSlot::wake had when a stream of that id modulo kGateCounts last got a closed gate.
   std::atomic<uint32_t> gated_at[kGateCounts] = {};

@@ -1,9 +1,11 @@
 #include "intercept/launch/launch_counters.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "intercept/launch/gates.h"
 #include "intercept/launch/launch_context.h"
+#include "intercept/launch/stoppable_time.h"
 #include "intercept/process/notice.h"
 
 namespace cupola::intercept {
@@ -20,6 +22,19 @@ void SayLaunchCounts() noexcept {
        number(launch_counters.waits), " waits, ", number(launch_counters.scopes), " scopes, ",
        number(launch_counters.demands), " demands, ", number(launch_counters.markers), " markers, ",
        number(launch_counters.gates), " gates, ", number(launch_counters.priorities), " with priority"});
+  if (launch_counters.late_demands.load() + launch_counters.unasked.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(launch_counters.late_demands), " bursts asked while they were waited for, ",
+                       number(launch_counters.unasked), " not at all"});
+    const GpuBoard* last = nullptr;
+    ForEachContextEver([&](const LaunchContext& context) {
+      if (std::exchange(last, context.gpu) == context.gpu) return;
+      const AskChoice& learnt = context.gpu->demand.ask_choice;
+      const auto us = [](uint64_t ns) { return Decimal(ns / 1000); };
+      Say(Level::kInfo, {"preemption: a burst is issued in ", us(learnt.issue_ns()), " us, one in ", us(learnt.period_ns()),
+                         " us, and waited for in ", us(learnt.wait_ns(AskAt::kFirstLaunch)), " us when it asks at once, ",
+                         us(learnt.wait_ns(AskAt::kWait)), " at the wait, ", us(learnt.wait_ns(AskAt::kNever)), " never"});
+    });
+  }
   if (const uint64_t stops = launch_counters.stops.load(); stops != 0) {
     Say(Level::kInfo, {"preemption: a stop takes ", Decimal(launch_counters.stop_ns.load() / stops / 1000),
                        " us on average, as its agent sees it"});
@@ -34,6 +49,7 @@ void SayLaunchCounts() noexcept {
   if (launch_counters.graphs_in_pieces.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.graphs_in_pieces), " graphs launched in pieces"});
   }
+  SayStoppableTime();
   if (launch_counters.stuck.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.stuck), " waits ended though nothing went on"});
   }

@@ -24,6 +24,8 @@ struct LaunchCounters {
   std::atomic<uint64_t> stuck{0};   ///< how many of these waits ended because nothing went on
   std::atomic<uint64_t> scopes{0};  ///< scopes: calls during which launches went out plain
   std::atomic<uint64_t> demands{0};     ///< how often demand began
+  std::atomic<uint64_t> late_demands{0};  ///< of these: not with the first launch of a burst
+  std::atomic<uint64_t> unasked{0};     ///< bursts that ended without demand
   std::atomic<uint64_t> markers{0};     ///< how often the streams of a burst got markers
   std::atomic<uint64_t> gates{0};       ///< put into streams
   std::atomic<uint64_t> graphs_in_pieces{0};  ///< launches of graphs that went out in pieces

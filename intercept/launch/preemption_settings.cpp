@@ -55,6 +55,10 @@ bool ReadPreemptionSettings() noexcept {
   to.threshold_ns = Number("CUPOLA_PREEMPT_ABOVE_US") * 1000;
   to.equals_threshold_ns = Number("CUPOLA_PREEMPT_EQUALS_ABOVE_US") * 1000;
   to.piece_ns = Number("CUPOLA_PIECE_US") * 1000;
+  const std::string_view ask = settings::Word("CUPOLA_ASK_AT");
+  if (ask == "first") to.ask_at = AskAt::kFirstLaunch;
+  if (ask == "wait") to.ask_at = AskAt::kWait;
+  if (ask == "never") to.ask_at = AskAt::kNever;
   to.gate_every = static_cast<uint32_t>(Number("CUPOLA_GATE_EVERY"));
   to.batch = static_cast<uint32_t>(Number("CUPOLA_BATCH"));
   to.poll_period_ns = static_cast<uint32_t>(Number("CUPOLA_POLL_NS"));

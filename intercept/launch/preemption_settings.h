@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/settings/variables.h"
+#include "intercept/launch/ask_choice.h"
 
 namespace cupola::intercept {
 
@@ -40,6 +42,7 @@ struct PreemptionSettings {
   uint64_t demand_limit_ns = settings::Fallback("CUPOLA_DEMAND_LIMIT_MS") * 1'000'000;
   uint64_t wait_limit_ns = settings::Fallback("CUPOLA_WAIT_LIMIT_MS") * 1'000'000;  ///< see wait_net.h
   uint64_t piece_ns = settings::Fallback("CUPOLA_PIECE_US") * 1000;  ///< graphs/pieces.h
+  std::optional<AskAt> ask_at;  ///< CUPOLA_ASK_AT; none: by AskChoice
   uint32_t gate_every = settings::Fallback("CUPOLA_GATE_EVERY");
 };
 extern PreemptionSettings preemption_settings;

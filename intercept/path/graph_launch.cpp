@@ -1,5 +1,7 @@
 #include "intercept/path/graph_launch.h"
 
+#include <optional>
+
 #include "intercept/facts/graphs.h"
 #include "intercept/graphs/pieces.h"
 #include "intercept/launch/demand.h"
@@ -8,7 +10,9 @@
 #include "intercept/launch/launch.h"
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/launch_counters.h"
+#include "intercept/launch/plain_times.h"
 #include "intercept/launch/preemption_settings.h"
+#include "intercept/launch/stoppable_time.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/process/driver_calls.h"
@@ -101,13 +105,27 @@ bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey&
   if (context.pieces.left() != 0 && context.pieces.stream.load() != stream.stream) return false;
   if (!AwaitRoom(context, count, set.nodes)) return false;
   preempt::EnterPlain(context);
-  const MutexLock lock(context.launch_mutex);
-  // No other thread's work comes between the pieces.
-  context.half_made.store(1);
-  *result = PutPieces(context, launch, stream, set);
-  context.half_made.store(0);
+  const uint64_t hold = preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
+  {
+    const MutexLock lock(context.launch_mutex);
+    // No other thread's work comes between the pieces.
+    context.half_made.store(1);
+    *result = PutPieces(context, launch, stream, set);
+    context.half_made.store(0);
+  }
+  preempt::EndHold(hold);
   Count(set.is_cut ? launch_counters.graphs_in_pieces : launch_counters.priorities);
+  if (set.is_cut) CountStopsBetween(*context.gpu, set.expected_ns);
   return true;
+}
+
+// A graph that is no longer than a piece is held as well as one in pieces.
+void CountWhole(GpuBoard& gpu, uint64_t expected_ns, const char* why) {
+  if (expected_ns > preemption_settings.piece_ns) {
+    CountStopsNot(gpu, expected_ns, why);
+  } else {
+    CountStopsBetween(gpu, expected_ns);
+  }
 }
 
 }  // namespace
@@ -119,18 +137,24 @@ CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamK
                      const ProgramCall& call) noexcept {
   preempt::RecordJoin(context, launch.stream, launch.per_thread);
   const bool is_captured = IsCapturing(launch.stream, launch.per_thread);
+  const bool may_be_held = !is_captured && GatesMayHold(context) && MapBoard(&context);
+  const char* why = "";
   if (!is_captured) {
-    const bool may_be_held = GatesMayHold(context) && MapBoard(&context);
     const graphs::PiecesInUse pieces(launch.graph, context, stream.stream, may_be_held, WantsPriority(context));
     CUresult result = CUDA_SUCCESS;
     if (pieces.get() != nullptr && LaunchPieces(context, launch, stream, *pieces.get(), &result)) return result;
     if (pieces.is_elsewhere()) WaitForPieces(context, launch);  // plant: pieces_not_awaited
+    why = pieces.why_whole();
   }
+  std::optional<PlainTime> time;
+  if (may_be_held) CountWhole(*context.gpu, time.emplace(launch, stream).ns(), why);
   GateStream(context, launch, stream);
   preempt::EnterPlain(context);
   const uint64_t hold =
       is_captured ? 0 : preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
+  if (time) time->Begin();
   const CUresult result = MakePlainLaunch(context, launch, call);
+  if (time) time->End(result);
   preempt::EndHold(hold);
   return result;
 }

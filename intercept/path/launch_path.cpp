@@ -7,6 +7,8 @@
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/launch_counters.h"
 #include "intercept/launch/loaded_kernels.h"
+#include "intercept/launch/plain_times.h"
+#include "intercept/launch/stoppable_time.h"
 #include "intercept/path/graph_launch.h"
 #include "intercept/path/plain_launch.h"
 #include "intercept/preempt/guarded_launch.h"
@@ -19,6 +21,29 @@
 namespace cupola::intercept {
 namespace {
 
+[[gnu::always_inline]] inline CUresult MakePlainKernel(LaunchContext& context, const Launch& launch,
+                                                       const ProgramCall& call) {
+  // plant: no_first_launch
+  if (!IsKnownLoaded(launch.function)) [[unlikely]] return LaunchFirst(context, launch, call);
+  if (context.outstanding.load() != 0) preempt::EnterPlain(context);
+  return MakePlainLaunch(context, launch, call);
+}
+
+// Makes a plain launch of a kernel that others may want to hold: behind a gate if one is due, and measured while little is
+// known of its time.
+[[gnu::noinline]] CUresult LaunchGated(LaunchContext& context, const Launch& launch, const StreamKey& stream,
+                                       const ProgramCall& call) {
+  const bool is_captured = open_captures.load() != 0 && IsCapturing(launch.stream, launch.per_thread);
+  if (is_captured) return MakePlainKernel(context, launch, call);
+  PlainTime time(launch, stream);
+  GateStream(context, launch, stream, GateWhen::kDue, time.ns());
+  CountStopsBetween(*context.gpu, time.ns());
+  time.Begin();
+  const CUresult result = MakePlainKernel(context, launch, call);
+  time.End(result);
+  return result;
+}
+
 // Makes a plain launch, behind a gate if one is due, and behind a marker if the stream is held.
 [[gnu::always_inline]] inline CUresult LaunchPlain(LaunchContext& context, const Launch& launch,
                                                    const StreamKey& stream, const ProgramCall& call) {
@@ -26,11 +51,8 @@ namespace {
   if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
   if (ActiveRing() != nullptr || IsReported()) [[unlikely]] this_thread.launched_gated = GatesMayHold(context);
   if (launch.function == nullptr) return LaunchGraph(context, launch, stream, call);
-  GateStream(context, launch, stream);
-  // plant: no_first_launch
-  if (!IsKnownLoaded(launch.function)) [[unlikely]] return LaunchFirst(context, launch, call);
-  if (context.outstanding.load() != 0) preempt::EnterPlain(context);
-  return MakePlainLaunch(context, launch, call);
+  if (GatesMayHold(context)) [[unlikely]] return LaunchGated(context, launch, stream, call);
+  return MakePlainKernel(context, launch, call);
 }
 
 // Keeps the form of a launch that has gone out preemptible, where further ones like it may go out so without being

@@ -12,6 +12,7 @@
 #include "intercept/launch/gpu_board.h"
 #include "intercept/launch/launch_counters.h"
 #include "intercept/launch/launch_prediction.h"
+#include "intercept/launch/stoppable_time.h"
 #include "intercept/preempt/agent.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/wait_net.h"
@@ -131,7 +132,7 @@ uint32_t HarvestSlots(LaunchContext& context) {
   if (complete != 0) {
     // Launches wait for one another, and each moment counts once.
     since = std::max(since, std::exchange(context.gpu_counted_ns, now));
-    if (since < now) context.gpu->slot().gpu_ns.fetch_add(now - since, std::memory_order_relaxed);
+    if (since < now) CountStopsAtBlocks(*context.gpu, now - since);
   }
   if (const uint32_t resumes = context.slots.TakeResumes(); resumes != 0) {
     CountResumes(context, resumes);

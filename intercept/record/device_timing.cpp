@@ -1,5 +1,6 @@
 #include "intercept/record/device_timing.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -28,6 +29,7 @@ namespace {
 // The longest time that an exiting program, or a call that ends a context, waits for kernels.
 constexpr uint64_t kFlushBoundNs = 500'000'000;
 constexpr long kHarvestPauseNs = 500'000;
+constexpr long kIdlePauseNs = 20'000'000;  // the longest pause, once nothing is submitted any more
 constexpr uint32_t kMostContexts = 64;
 
 // Pools are made once per context and never freed; that of a context that has ended is not used again.
@@ -37,7 +39,9 @@ pthread_mutex_t make_mutex = PTHREAD_MUTEX_INITIALIZER;
 // Held while pairs are harvested and while a pool's state changes, but not during the pauses between.
 pthread_mutex_t harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> agent_started{false};
-LengthSink length_sink = nullptr;  // set once, before the first launch
+LengthSink length_sink = nullptr;  // set once, before the first launch is timed
+bool ends_wait = true;             // set with length_sink
+constexpr uint32_t kFewPairs = 128;  // of a pool where not each launch is to be timed
 
 // The pool of the context, which need not be alive: while the context may be about to end it gets no other one. Null:
 // it has none. The newest counts, since older ones of the same handle belong to contexts that have ended.
@@ -54,14 +58,18 @@ void* Agent(void*) {
   ++this_thread.depth;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   ExchangeCaptureMode(&mode);
+  long pause_ns = kHarvestPauseNs;
   for (;;) {
-    const timespec pause{0, kHarvestPauseNs};
+    const timespec pause{0, pause_ns};
     nanosleep(&pause, nullptr);
     const MutexLock lock(harvest_mutex);
     const uint32_t count = pool_count.load(std::memory_order_acquire);
+    pause_ns = ends_wait ? kHarvestPauseNs : std::min(2 * pause_ns, kIdlePauseNs);
     for (uint32_t i = 0; i < count; ++i) {
       EventPool* pool = pools[i].load(std::memory_order_acquire);
-      if (pool->is_alive() && !pool->is_green()) pool->Harvest(/*give_up=*/false);
+      if (!pool->is_alive() || pool->is_green()) continue;
+      if (pool->HasSubmitted()) pause_ns = kHarvestPauseNs;
+      pool->Harvest(/*give_up=*/false);
     }
   }
   return nullptr;
@@ -87,7 +95,7 @@ EventPool* MakePool(uint64_t context, bool is_green) {
   if (is_green && reinterpret_cast<uint64_t>(CurrentContext()) != context) return nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   ExchangeCaptureMode(&mode);
-  EventPool* pool = EventPool::Make(context, is_green, length_sink);
+  EventPool* pool = EventPool::Make(context, is_green, ends_wait ? EventPool::kPairs : kFewPairs, length_sink);
   ExchangeCaptureMode(&mode);
   if (pool == nullptr) {
     static std::atomic_flag said;
@@ -124,7 +132,7 @@ void Flush(bool ends, Chosen&& chosen) {
   const HookScope scope;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (count != 0) ExchangeCaptureMode(&mode);
-  const uint64_t deadline = MonotonicNs() + kFlushBoundNs;
+  const uint64_t deadline = ends_wait ? MonotonicNs() + kFlushBoundNs : 0;
   for (uint32_t i = 0; i < count; ++i) {
     EventPool* pool = pools[i].load(std::memory_order_acquire);
     if (!pool->is_alive() || !chosen(*pool)) continue;
@@ -181,9 +189,10 @@ void StartTiming() noexcept {
   timing_mode.store(TimingMode::kEvents);
 }
 
-bool StartTimingFor(LengthSink sink) noexcept {
+bool StartTimingFor(LengthSink sink, bool waits_at_end) noexcept {
   if (ProfilerInTheWay() != nullptr) return false;
   length_sink = sink;
+  ends_wait = waits_at_end;
   timing_mode.store(TimingMode::kEvents);
   return true;
 }
@@ -247,6 +256,7 @@ void FlushTimingAtExit() noexcept {
 void ResetTimingAfterFork() noexcept {
   timing_mode.store(TimingMode::kNone);
   length_sink = nullptr;
+  ends_wait = true;
   make_mutex = PTHREAD_MUTEX_INITIALIZER;
   harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
   pool_count.store(0);

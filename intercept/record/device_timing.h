@@ -37,9 +37,10 @@ extern std::atomic<TimingMode> timing_mode;
 /// Reads CUPOLA_TIMING; called once when recording starts.
 void StartTiming() noexcept;
 
-/// In place of StartTiming: launches are timed by events for a report, and their lengths go to `sink`, which is called on
-/// any thread, one call at a time. False: they are not, since a profiler or debugger is at work.
-bool StartTimingFor(void (*sink)(uint64_t ticket, uint64_t ns) noexcept) noexcept;
+/// In place of StartTiming: launches are timed by events, and their lengths go to `sink`, which is called on any thread, one
+/// call at a time. `waits_at_end`: the ends of contexts and of the process wait for timed launches; each is wanted. Else a
+/// few at a time are timed. False: they are not, since a profiler or debugger is at work.
+bool StartTimingFor(void (*sink)(uint64_t ticket, uint64_t ns) noexcept, bool waits_at_end) noexcept;
 
 /// Records the first event on the launch's stream. The launch goes untimed when the pool is empty,
 /// a capture is open, or the driver refuses.

@@ -41,7 +41,7 @@ CUresult Elapsed(float* ms, CUevent start, CUevent end) {
 
 }  // namespace
 
-EventPool* EventPool::Make(uint64_t context, bool is_green, LengthSink sink) noexcept {
+EventPool* EventPool::Make(uint64_t context, bool is_green, uint32_t pairs, LengthSink sink) noexcept {
   const ContextScope current(reinterpret_cast<CUcontext>(context));
   if (!current.is_made()) return nullptr;
   void* memory = mmap(nullptr, sizeof(EventPool), PROT_READ | PROT_WRITE,
@@ -59,7 +59,7 @@ EventPool* EventPool::Make(uint64_t context, bool is_green, LengthSink sink) noe
                           create(&pool->next_base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS)) {
     return Drop(pool);
   }
-  for (uint32_t i = 0; i < kPairs; ++i) {
+  for (uint32_t i = 0; i < pairs; ++i) {
     if (create(&pool->pairs_[i].start, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
         create(&pool->pairs_[i].end, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
       return i == 0 ? Drop(pool) : pool;  // the pool has fewer pairs

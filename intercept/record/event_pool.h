@@ -26,9 +26,9 @@ class EventPool {
  public:
   static constexpr uint32_t kPairs = 1024;
 
-  /// Makes the pool of `context`, whichever is current: about 2,000 events, and, unless there is a `sink`, a non-blocking
-  /// stream. Null when the driver refuses; then nothing is left of it. Does not wait for the device.
-  static EventPool* Make(uint64_t context, bool is_green, LengthSink sink = nullptr) noexcept;
+  /// Makes the pool of `context`, whichever is current: two events for each of `pairs` <= kPairs, and, unless there is a
+  /// `sink`, a non-blocking stream. Null when the driver refuses; then nothing is left of it. Does not wait for the device.
+  static EventPool* Make(uint64_t context, bool is_green, uint32_t pairs = kPairs, LengthSink sink = nullptr) noexcept;
 
   uint64_t context() const noexcept { return context_; }
   /// It is the pool of a green context. Only threads on which the program makes that context current may harvest it.
@@ -63,13 +63,13 @@ class EventPool {
   /// Publishes the times of the submitted launches that have ended. With `give_up`, or if the pool is not alive, it
   /// publishes for the others that no times will come. Their pairs are free again. Returns how many are left.
   uint32_t Harvest(bool give_up) noexcept;
+  bool HasSubmitted() const noexcept;
 
  private:
   /// Ends a pool that Make could not finish. Always null.
   static EventPool* Drop(EventPool* pool) noexcept;
   /// Maps the device's clock to the host's anew, if the device reaches an event within 100 ms.
   void SetBase() noexcept;
-  bool HasSubmitted() const noexcept;
   void Deliver(const EventPair& pair, bool has_ended) noexcept;
   bool FillTimes(const EventPair& pair, LaunchRecord* times) noexcept;
   uint32_t IndexOf(const EventPair* pair) const noexcept {

@@ -84,7 +84,7 @@ Output AskedOutput() {
 bool StartReport() noexcept {
   output = AskedOutput();
   if (output == Output::kNone) return false;
-  (void)StartTimingFor(&AddTime);  // else GPU times are unknown, which the report says
+  (void)StartTimingFor(&AddTime, /*waits_at_end=*/true);  // else GPU times are unknown, which the report says
   return true;
 }
 

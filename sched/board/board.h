@@ -21,7 +21,7 @@
 namespace cupola::sched {
 
 inline constexpr uint32_t kBoardMagic = 0x43555042;  // "CUPB"
-inline constexpr uint32_t kBoardVersion = 4;
+inline constexpr uint32_t kBoardVersion = 5;
 inline constexpr uint32_t kBoardSlots = 256;
 /// The number by which the daemon requests a yield. The other requesters have their board slots' numbers.
 inline constexpr uint32_t kDaemonBit = kBoardSlots;
@@ -83,7 +83,7 @@ enum SlotCapability : uint32_t {
   kSharesContext = 4,     ///< under MPS: launch priorities and spatial preemption work
 };
 
-/// One process. The slot has three 128-byte parts, by writer: the daemon, the process, anyone.
+/// One process. The slot has four 128-byte parts, by writer: the daemon, the process, anyone, and the process once more.
 struct alignas(128) BoardSlot {
   // Written by the daemon when it admits the process.
   std::atomic<uint32_t> state;
@@ -113,7 +113,7 @@ struct alignas(128) BoardSlot {
   std::atomic<uint64_t> launches;           ///< counter, for `cupola top`
   std::atomic<uint64_t> preemptions;        ///< counter, for `cupola top`
   std::atomic<uint64_t> resumes;            ///< counter, for `cupola top`
-  std::atomic<uint64_t> gpu_ns;             ///< time for which its work has had the GPU
+  std::atomic<uint64_t> gpu_ns;  ///< time for which launches that stop at blocks have had the GPU
   std::atomic<uint64_t> waited_ns;          ///< time for which it wanted the GPU and did not have it
   char kernel[40];                          ///< name of the kernel launched last; a reader may see a part of a change
   std::atomic<uint64_t> overhead_ns;        ///< predicted cost of stopping its launch; 0 = unknown
@@ -135,8 +135,13 @@ struct alignas(128) BoardSlot {
   std::atomic<uint64_t> granted_ns;
   std::atomic<uint32_t> granted_demand;  ///< the `demand` for which it decided so; stored after granted_ns
   std::atomic<uint32_t> reserved1[5];
+
+  // Written by the process, for `cupola top`.
+  alignas(128) std::atomic<uint64_t> between_ns;  ///< GPU time of its launches that stop between kernels, as is expected
+  std::atomic<uint64_t> unstoppable_ns;           ///< and of those that do not stop
 };
-static_assert(sizeof(BoardSlot) == 384);
+static_assert(sizeof(BoardSlot) == 512);
+static_assert(offsetof(BoardSlot, between_ns) == 384);
 static_assert(offsetof(BoardSlot, granted_ns) == 352);
 static_assert(offsetof(BoardSlot, capabilities) == 128 && offsetof(BoardSlot, yield_requests) == 256);
 static_assert(sizeof(std::atomic<uint64_t>) == 8 && std::atomic<uint64_t>::is_always_lock_free);

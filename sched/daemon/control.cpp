@@ -119,6 +119,8 @@ json ControlRequests::ToJson(const ClientStatus& client) const {
            {"preemptions", client.preemptions},
            {"resumes", client.resumes},
            {"gpu_ns", client.gpu_ns},
+           {"between_ns", client.between_ns},
+           {"unstoppable_ns", client.unstoppable_ns},
            {"waited_ns", client.client_waited_ns},
            {"kernel", client.kernel}};
   row.update(Names(client.process));

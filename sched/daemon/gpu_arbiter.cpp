@@ -212,7 +212,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     std::strncpy(free.name, FileName(process.executable).c_str(), sizeof(free.name) - 1);
     std::memset(free.kernel, 0, sizeof(free.kernel));
     for (auto* counter : {&free.launches, &free.preemptions, &free.resumes, &free.gpu_ns,
-                          &free.waited_ns, &free.remaining_ns, &free.overhead_ns}) {
+                          &free.between_ns, &free.unstoppable_ns, &free.waited_ns, &free.remaining_ns, &free.overhead_ns}) {
       *counter = 0;
     }
     if (header.used_slots <= i) header.used_slots = i + 1;

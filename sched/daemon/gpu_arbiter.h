@@ -77,7 +77,9 @@ struct ClientStatus {
   uint64_t launches = 0;
   uint64_t preemptions = 0;
   uint64_t resumes = 0;
-  uint64_t gpu_ns = 0;
+  uint64_t gpu_ns = 0;           ///< of launches that stop at blocks
+  uint64_t between_ns = 0;       ///< of launches that stop between kernels
+  uint64_t unstoppable_ns = 0;   ///< of launches that do not stop
   uint64_t client_waited_ns = 0;  ///< BoardSlot::waited_ns
   std::string kernel;
 };

@@ -215,6 +215,8 @@ GpuStatus GpuArbiter::Status() {
       row.preemptions = slot.preemptions;
       row.resumes = slot.resumes;
       row.gpu_ns = slot.gpu_ns;
+      row.between_ns = slot.between_ns;
+      row.unstoppable_ns = slot.unstoppable_ns;
       row.client_waited_ns = slot.waited_ns;
       row.kernel = TextOf(slot.kernel);
       status.clients.push_back(std::move(row));

@@ -111,10 +111,10 @@ def start_of(pid):
 def forge_board(pids, uuid=b"SIM-0"):
     """A board (sched/board/board.h) with these processes in its first slots, as if it were of an earlier
     daemon."""
-    memory = bytearray(4096 + BOARD_SLOTS * 384)
-    struct.pack_into("<IIIIQ64s", memory, 0, 0x43555042, 4, BOARD_SLOTS, 0, 0, uuid)
+    memory = bytearray(4096 + BOARD_SLOTS * 512)
+    struct.pack_into("<IIIIQ64s", memory, 0, 0x43555042, 5, BOARD_SLOTS, 0, 0, uuid)
     for i, pid in enumerate(pids):
-        struct.pack_into("<IIIiII4QQ", memory, 4096 + 384 * i, 1, pid, os.geteuid(), 0, 1, 0,
+        struct.pack_into("<IIIiII4QQ", memory, 4096 + 512 * i, 1, pid, os.geteuid(), 0, 1, 0,
                          0, 0, 0, 0, start_of(pid))
     board = os.memfd_create("board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(board, memory)

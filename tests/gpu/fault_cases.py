@@ -11,7 +11,7 @@ import corun
 
 CHAOS_SECONDS = 8
 EXIT_SECONDS = 5  # that an exiting program waits for its kernels
-LEASE_SECONDS = 0.02  # intercept/launch/demand.cpp: kLeaseNs
+LEASE_SECONDS = 0.02  # intercept/launch/burst.cpp: kLeaseNs
 
 
 def answers(program, commands):

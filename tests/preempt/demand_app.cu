@@ -7,10 +7,12 @@
 // two short kernels, each waited for ("first N.", "synced N."), until its input ends; behind-many:
 // the same behind 51 launches that are waited for together. one-by-one: a line launches on two streams
 // and waits for the first ("first N."), the next lets the second end and waits for that ("synced N.").
+// eager: bursts of short kernels that the host issues slowly, each burst waited for; "done".
 // copies: a line launches and copies the result to the host, in three ways by turns ("copied N.").
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -96,6 +98,19 @@ int main(int argc, char** argv) {
       }
       Say(("synced " + std::to_string(row) + ".").c_str());
     }
+    return 0;
+  }
+  if (kind == "eager") {
+    constexpr int kBursts = 60, kLaunches = 10;
+    for (int burst = 0; burst < kBursts; ++burst) {
+      for (int i = 0; i < kLaunches; ++i) {
+        Running<<<1, 1, 0, stream>>>(flag, value);
+        std::this_thread::sleep_for(std::chrono::microseconds(400));
+      }
+      CHECK(cudaStreamSynchronize(stream));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // longer than gaps that are short
+    }
+    Say("done");
     return 0;
   }
   if (kind == "one-by-one") {

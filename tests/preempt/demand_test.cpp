@@ -2,6 +2,8 @@
 // is the board: nobody but the program's own agent renews, and nothing here depends on how soon
 // that comes.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -63,6 +65,57 @@ TEST(Demand, HasNoLimitWhileItIsHeld) {
     EXPECT_TRUE(run.HasLasted()) << run.program.output();
     EXPECT_EQ(run.slot().demand.load(), run.demand) << "it lost its demand";
   }
+}
+
+// How often the bursts of a program that keeps the host busy asked while they were waited for, and not at all.
+struct Bursts {
+  int late = -1, unasked = -1;
+};
+
+Bursts RunEager(const char* ask, bool may_be_asked = false) {
+  const BoardFile board;
+  board.slot().may_take.store(1 << kVictim);
+  board.slot().may_be_held.store(may_be_asked ? sched::HeldFor::kAnyone : sched::HeldFor::kNobody);
+  board.view().slot(kVictim).state.store(static_cast<uint32_t>(sched::SlotState::kLive));
+  Program program({CUPOLA_DEMAND_APP, "eager"}, board, {{"CUPOLA_ASK_AT", ask}, {"CUPOLA_LOG", "info"}});
+  EXPECT_TRUE(program.Await("done")) << program.output();
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_EQ(board.view().slot(kVictim).yield_requests.load(), 0U);
+  Bursts bursts;
+  const std::string said = program.output();
+  const size_t end = said.find(" bursts asked while they were waited for, ");
+  if (end == std::string::npos) return bursts;
+  const size_t begin = said.rfind(' ', end - 1);
+  bursts.late = std::atoi(said.c_str() + begin);
+  bursts.unasked = std::atoi(said.c_str() + said.find(", ", end) + 2);
+  return bursts;
+}
+
+/// Runs it until the bursts are as expected: on a busy machine the simulated device, not the host, may be what is slow.
+template <typename Expected>
+bool ComesAbout(const char* ask, Expected expected) {
+  constexpr int kAttempts = 6;
+  for (int i = 0; i < kAttempts; ++i) {
+    const Bursts bursts = RunEager(ask);
+    if (expected(bursts)) return true;
+    std::printf("%s: %d late, %d unasked\n", ask, bursts.late, bursts.unasked);
+  }
+  return false;
+}
+
+TEST(Demand, OfABurstThatTheHostIssuesSlowlyComesWhenItPays) {
+  // Each way is tried.
+  EXPECT_TRUE(ComesAbout("auto", [](const Bursts& bursts) { return bursts.late >= 4 && bursts.unasked >= 4; }));
+}
+
+TEST(Demand, ComesWhenTheSettingSays) {
+  EXPECT_EQ(RunEager("first").late, -1);
+  EXPECT_TRUE(ComesAbout("wait", [](const Bursts& bursts) { return bursts.late > 50; }));
+  EXPECT_TRUE(ComesAbout("never", [](const Bursts& bursts) { return bursts.unasked > 30; }));
+}
+
+TEST(Demand, OfAProcessThatOthersMayAskComesWithTheFirstLaunch) {
+  EXPECT_EQ(RunEager("wait", /*may_be_asked=*/true).late, -1);
 }
 
 // Of several streams, with the call that waits for the last of them: not some ms later, when the agent

@@ -1,5 +1,8 @@
 // A program of graphs, for graphs_test.py: graph_app WAY [LAUNCHES]. Each way launches graphs whose kernels must run in the
 // order of their edges, and prints what came out; the same with Cupola and without.
+#include <cuda.h>
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -139,6 +142,7 @@ void Changed(cudaStream_t stream, int launches) {
   CHECK(cudaGraphGetNodes(first, nodes.data(), &count));
   for (int i = 0; i < launches; ++i) {
     GiveTime(i);
+    GiveTime(i - launches / 2 - 4);  // then the pieces are built anew
     CHECK(cudaGraphLaunch(exec, stream));
     CHECK(cudaGraphLaunch(whole, stream));
     if (i != launches / 2) continue;
@@ -161,6 +165,87 @@ void Changed(cudaStream_t stream, int launches) {
   }
   CHECK(cudaDeviceSynchronize());
   std::printf("%08x\n", memory.Sum());
+}
+
+// A graph that is changed before each launch, and one of whose nodes comes and goes.
+void Restless(cudaStream_t stream, int launches) {
+  const Memory memory;
+  const cudaGraph_t graphs[2] = {Capture(memory, 1), Capture(memory, 2)};
+  cudaGraphExec_t exec, blinking;
+  CHECK(cudaGraphInstantiate(&exec, graphs[0], 0));
+  CHECK(cudaGraphInstantiate(&blinking, graphs[1], 0));
+  std::vector<cudaGraphNode_t> nodes(200);
+  size_t count = nodes.size();
+  CHECK(cudaGraphGetNodes(graphs[1], nodes.data(), &count));
+  cudaGraphNode_t kernel = nullptr;
+  for (size_t n = 0; n < count && kernel == nullptr; ++n) {
+    cudaGraphNodeType type;
+    CHECK(cudaGraphNodeGetType(nodes[n], &type));
+    if (type == cudaGraphNodeTypeKernel) kernel = nodes[n];
+  }
+  // The simulated device's runtime lacks the call.
+  const auto set_enabled = reinterpret_cast<CUresult (*)(CUgraphExec, CUgraphNode, unsigned)>(
+      dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGraphNodeSetEnabled"));
+  for (int i = 0; i < launches; ++i) {
+    GiveTime(i);
+    GiveTime(i % 10 - 5);
+    cudaGraphExecUpdateResultInfo found;
+    CHECK(cudaGraphExecUpdate(exec, graphs[i % 2], &found));
+    if (i % 10 == 0 && set_enabled(blinking, kernel, i / 10 % 2) != CUDA_SUCCESS) std::exit(1);
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaGraphLaunch(blinking, stream));
+  }
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%08x\n", memory.Sum());
+}
+
+struct Told {
+  const unsigned* value = nullptr;  // in memory of the host
+  unsigned sum = 0;
+};
+
+void CUDART_CB Tell(void* data) {
+  Told& told = *static_cast<Told*>(data);
+  for (int i = 0; i < kValues; ++i) told.sum = told.sum * 31 + told.value[i];
+}
+
+// Child graphs, and host functions that must find what the kernels before them have left.
+void Nested(cudaStream_t stream, int launches) {
+  const Memory memory;
+  unsigned* value;
+  CHECK(cudaMallocHost(&value, kValues * sizeof(unsigned)));
+  Told told{value, 0};
+  cudaGraph_t graph;
+  CHECK(cudaGraphCreate(&graph, 0));
+  cudaGraphNode_t last = nullptr;
+  const auto behind = [&](auto&& add) {
+    cudaGraphNode_t made;
+    CHECK(add(&made, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0));
+    last = made;
+  };
+  for (unsigned part = 0; part < 4; ++part) {
+    const cudaGraph_t child = Capture(memory, part);
+    behind([&](auto* made, auto* on, size_t count) { return cudaGraphAddChildGraphNode(made, graph, on, count, child); });
+    behind([&](auto* made, auto* on, size_t count) {
+      return cudaGraphAddMemcpyNode1D(made, graph, on, count, value, memory.a, kValues * sizeof(unsigned),
+                                      cudaMemcpyDeviceToHost);
+    });
+    behind([&](auto* made, auto* on, size_t count) {
+      const cudaHostNodeParams params{&Tell, &told};
+      return cudaGraphAddHostNode(made, graph, on, count, &params);
+    });
+    CHECK(cudaGraphDestroy(child));
+  }
+  cudaGraphExec_t exec;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cudaGraphDestroy(graph));
+  for (int i = 0; i < launches; ++i) {
+    GiveTime(i);
+    CHECK(cudaGraphLaunch(exec, stream));
+    if (i % 8 == 7) CHECK(cudaStreamSynchronize(stream));
+  }
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%08x %08x\n", memory.Sum(), told.sum);
 }
 
 // Graphs come and go, the last launch of each still under way.
@@ -222,6 +307,8 @@ int main(int argc, char** argv) {
   if (way == "per-thread") Ordered(cudaStreamPerThread, launches);
   if (way == "elsewhere") Elsewhere(launches);
   if (way == "changed") Changed(stream, launches);
+  if (way == "restless") Restless(stream, launches);
+  if (way == "nested") Nested(stream, launches);
   if (way == "replaced") Replaced(stream, launches);
   if (way == "paused") Paused(stream, launches);
   CHECK(cudaDeviceSynchronize());

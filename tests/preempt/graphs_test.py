@@ -42,7 +42,7 @@ def held(board, hold_seconds, free_seconds):
 
 
 # Planted bugs, and the way of graph_app that finds each.
-BUGS = {"change_unseen": "changed", "edge_lost": "ordered", "piece_early": "ordered", "overlaps_itself": "elsewhere",
+BUGS = {"change_unseen": "changed", "update_not_followed": "changed", "edge_lost": "ordered", "piece_early": "ordered", "overlaps_itself": "elsewhere",
         "pieces_not_awaited": "elsewhere"}
 ATTEMPTS = 6  # of a run that must have some luck: two streams that overlap, a machine that is not busy
 
@@ -94,7 +94,14 @@ class Graphs(unittest.TestCase):
         self.check("elsewhere")
 
     def test_changed(self):
-        self.check("changed")
+        """Also behind the change, once it was launched whole for some times."""
+        self.check("changed", 40, 50)
+
+    def test_changed_again_and_again(self):
+        self.check("restless", 40, 1)
+
+    def test_child_graphs_and_host_functions(self):
+        self.check("nested", 20, 5)
 
     def test_replaced(self):
         self.check("replaced", 80, 1)

@@ -8,7 +8,7 @@ import threading
 
 # sched/board/board.h: the head, slot 0, and in it gate, demand, stopped, yield_requests, yield_sm_bound, wake, not_now and
 # being_asked.
-BOARD_BYTES, SLOT, DEMAND, STOPPED, REQUESTS, BOUND, WAKE = 102400, 4096, 132, 164, 256, 264, 272
+BOARD_BYTES, SLOT, DEMAND, STOPPED, REQUESTS, BOUND, WAKE = 135168, 4096, 132, 164, 256, 264, 272
 GATE, HELD_FOR_ANYONE = 112, 1  # may_be_held is behind the gate
 NOT_NOW, BEING_ASKED = 344, 348
 DAEMON_BIT, ALL_SMS = 1 << 63, 0xFFFF
@@ -21,7 +21,7 @@ class Board:
             file.write(bytes(BOARD_BYTES))
         self.file = open(self.path, "r+b")
         self.memory = mmap.mmap(self.file.fileno(), 0)
-        struct.pack_into("<III", self.memory, 0, 0x43555042, 4, 256)
+        struct.pack_into("<III", self.memory, 0, 0x43555042, 5, 256)
         struct.pack_into("<I", self.memory, SLOT, 1)
         struct.pack_into("<I", self.memory, SLOT + BOUND, ALL_SMS)
         self.asked = self.answered = 0

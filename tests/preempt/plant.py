@@ -73,7 +73,7 @@ BUGS = {
     # Demand: the agent renews the lease while there is work on the GPU.
     "never_renewed": drop(),
     # Demand ends.
-    "never_ended": condition("gpu.has_left() || state.phase.load() != Phase::kNone"),
+    "never_ended": condition("gpu.has_left() || gpu.demand.phase.load() != Phase::kNone"),
     # Control slots: one serves again when all physical launches of its launch have ended.
     "given_anew": replace("if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p] &&\n"
                           "    !IsDone(index, slot->sequence)) {\n"
@@ -82,7 +82,9 @@ BUGS = {
     # Resumes have a priority level of their own.
     "level_not_kept": replace("(void)is_the_one;\nreturn priority;"),
     # Graphs in pieces: the program's change of its graph is not seen.
-    "change_unseen": replace("(void)graph;"),
+    "change_unseen": replace("(void)exec;"),
+    # Graphs in pieces: the pieces are of the graph as it was before the program changed it.
+    "update_not_followed": replace("graph_->replaced.back() = copy;"),
     # Graphs in pieces: launches of one graph on two streams overlap.
     "overlaps_itself": replace("(void)last;"),
     "pieces_not_awaited": replace("(void)&WaitForPieces;"),

@@ -23,7 +23,7 @@ import corun  # noqa: E402
 
 LIMIT = 60  # seconds of every wait
 NOBODY = 65534
-SLOTS, SLOT_BYTES, HEAD_BYTES, PID_AT = 256, 384, 4096, 4  # sched/board/board.h
+SLOTS, SLOT_BYTES, HEAD_BYTES, PID_AT = 256, 512, 4096, 4  # sched/board/board.h
 
 
 class WithoutPlace(built_app.AppTest):
