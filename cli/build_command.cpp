@@ -40,7 +40,8 @@ struct BuildCommandOptions {
 constexpr char kBuildFooter[] =
     "\nBINARY is a program, a shared library, a fatbin or PTX text. The libraries that it loads "
     "at\n"
-    "its start are built too; those that it opens later are named with --with.\n"
+    "its start are built too; those that it opens later are named with --with. Of a folder the\n"
+    "cubins are built that have their PTX beside them: the caches of Triton and torch.compile.\n"
     "\nREGISTERS are per thread, OCCUPANCY is of the warps of an SM, at the block size that the\n"
     "kernel says it needs, else 256 threads, without dynamic shared memory: before and after.\n"
     "BIT-EXACT: the variant does the same floating-point operations as the code that the program\n"
@@ -49,6 +50,7 @@ constexpr char kBuildFooter[] =
     "  cupola build ./app                       all kernels of ./app and its libraries\n"
     "  cupola build ./app --with libplugin.so   and of a library that it opens itself\n"
     "  cupola build ./app --kernel 'gemm|conv'  only kernels whose name matches\n"
+    "  cupola build ~/.triton/cache             what Triton has compiled so far\n"
     "  cupola build ./app --list                what would be looked at, without building\n"
     "\nExit codes: 0 done, also where kernels are refused; 1 an image failed, a file cannot be "
     "read\n"
@@ -67,6 +69,22 @@ std::string Canonical(const std::string& path) {
   return error ? path : canonical.string();
 }
 
+// The cubins below a folder that have their PTX beside them, as in the caches of Triton and torch.compile.
+std::vector<std::string> CubinsBelow(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  const auto options = std::filesystem::directory_options::skip_permission_denied;
+  for (std::filesystem::recursive_directory_iterator at(folder, options, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    std::filesystem::path ptx = at->path();
+    if (ptx.extension() != ".cubin" || !at->is_regular_file(ignored)) continue;
+    if (std::filesystem::is_regular_file(ptx.replace_extension(".ptx"), ignored)) found.push_back(at->path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 Objects FindObjects(const BuildCommandOptions& options, bool& failed) {
   Objects objects;
   std::set<std::string> seen, missing;
@@ -75,9 +93,22 @@ Objects FindObjects(const BuildCommandOptions& options, bool& failed) {
   };
   std::vector<std::string> roots = options.files;
   roots.insert(roots.end(), options.with.begin(), options.with.end());
-  for (const std::string& root : roots) add(root);
+  std::error_code ignored;
+  const auto is_folder = [&](const std::string& root) { return std::filesystem::is_directory(root, ignored); };
+  for (const std::string& root : roots) {
+    if (!is_folder(root)) {
+      add(root);
+      continue;
+    }
+    const std::vector<std::string> cubins = CubinsBelow(root);
+    for (const std::string& cubin : cubins) add(cubin);
+    if (!cubins.empty()) continue;
+    failed = true;
+    PrintError(MakeError(ErrorCode::kNotFound, root + ": no .cubin with its .ptx beside it is below this folder"));
+  }
   if (options.alone) return objects;
   for (const std::string& root : roots) {
+    if (is_folder(root)) continue;
     const Result<build::LoadedObjects> loaded = build::FindLoadedObjects(root);
     if (!loaded) {
       failed = true;  // the build itself reports a file that cannot be opened

@@ -225,6 +225,7 @@ bool Cut(PiecedGraph& graph) {
   set->ranges = std::move(ranges);
   set->nodes = graph.copy->leaves();
   set->expected_ns = SumOf(graph.node_ns);
+  for (const PieceRange& range : set->ranges) set->longest_ns = std::max(set->longest_ns, range.ns);
   set->is_cut = is_cut;
   set->is_trial = is_cut && graph.trials < kMostTrials;
   if (set->is_trial) set->trial.store(PieceSet::Trial::kWanted);

@@ -36,6 +36,7 @@ struct PieceSet {
   std::vector<CUevent> events;     ///< for a trial: one before each piece and one behind the last; else empty
   uint32_t nodes = 0;
   uint64_t expected_ns = 0;        ///< of all pieces together; 0 = not known yet
+  uint64_t longest_ns = 0;         ///< of the longest piece; 0 = not known yet
   bool is_trial = false;           ///< one of its launches is to be a trial
   bool is_cut = false;             ///< false: it is one piece, for the sake of the priority
   std::atomic<Trial> trial{Trial::kNone};

@@ -14,7 +14,7 @@ void AskChoice::Learn(uint64_t* mean_ns, uint64_t ns, bool is_first, uint32_t we
 
 void AskChoice::Note(AskAt asked, uint64_t begun_ns, uint64_t waits_ns, uint64_t ended_ns) noexcept {
   if (waits_ns < begun_ns || ended_ns < waits_ns) return;  // another thread began the burst after this one had waited
-  Learn(&issue_ns_, waits_ns - begun_ns, bursts_ == 0);
+  issue_.Learn(waits_ns - begun_ns);
   if (begun_ns > last_begun_ns_ && last_begun_ns_ != 0) {
     Learn(&period_ns_, begun_ns - last_begun_ns_, period_ns_ == 0);
   }
@@ -31,7 +31,7 @@ bool AskChoice::Pays(const Way& more, uint64_t more_held_ns, const Way& less, ui
   if (more.wait_ns >= less.wait_ns) return false;
   const auto gain_ns = static_cast<double>(less.wait_ns - more.wait_ns);
   const auto loss_ns = static_cast<double>(more_held_ns > less_held_ns ? more_held_ns - less_held_ns : 0);
-  return gain_ns >= kLeastGain * static_cast<double>(issue_ns_ + less.wait_ns) ||
+  return gain_ns >= kLeastGain * static_cast<double>(issue_.ns() + less.wait_ns) ||
          loss_ns <= kMostLoss * static_cast<double>(period_ns_);
 }
 
@@ -42,7 +42,7 @@ AskAt AskChoice::Decide() noexcept {
   if (first.bursts < kTrials) return AskAt::kFirstLaunch;
   // The GPU, not the host, takes the burst's time, so all of the hold is used; or the hold ends before it has begun.
   const uint64_t short_ns = std::max(first.wait_ns, kShortIssueNs);
-  chooses_ = issue_ns_ > (chooses_ ? short_ns : 2 * short_ns);
+  chooses_ = issue_.ns() > (chooses_ ? short_ns : 2 * short_ns);
   if (!chooses_) {
     wait = never = {};  // the program is another one than when these were learnt
     chosen_ = AskAt::kFirstLaunch;
@@ -56,7 +56,7 @@ AskAt AskChoice::Decide() noexcept {
     chosen = AskAt::kWait;
     held_ns = wait.wait_ns;
   }
-  if (Pays(first, issue_ns_ + first.wait_ns, way(chosen), held_ns)) chosen = AskAt::kFirstLaunch;
+  if (Pays(first, issue_.ns() + first.wait_ns, way(chosen), held_ns)) chosen = AskAt::kFirstLaunch;
   chosen_ = chosen;
   if (bursts_ % kTryAgainAfter != 0) return chosen;
   const auto step = static_cast<uint32_t>(1 + bursts_ / kTryAgainAfter % 2);

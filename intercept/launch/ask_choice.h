@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "intercept/launch/usual_time.h"
+
 namespace cupola::intercept {
 
 enum class AskAt : uint8_t {
@@ -30,14 +32,14 @@ class AskChoice {
   AskAt now() const noexcept { return now_; }
 
   /// How long a program may wait for a burst that has not asked before it asks after all.
-  uint64_t patience_ns() const noexcept { return std::max(kLeastPatienceNs, issue_ns_ / 8); }
+  uint64_t patience_ns() const noexcept { return std::max(kLeastPatienceNs, issue_.ns() / 8); }
 
   /// A burst has ended that asked as now() said when it began. It began at `begun_ns`; the program waited for it from
   /// `waits_ns` to `ended_ns`. Decides about the next one.
   void Note(AskAt asked, uint64_t begun_ns, uint64_t waits_ns, uint64_t ended_ns) noexcept;
 
   // What was learnt, in nanoseconds; 0 = nothing.
-  uint64_t issue_ns() const noexcept { return issue_ns_; }
+  uint64_t issue_ns() const noexcept { return issue_.ns(); }
   uint64_t period_ns() const noexcept { return period_ns_; }
   uint64_t wait_ns(AskAt at) const noexcept { return ways_[static_cast<uint32_t>(at)].wait_ns; }
 
@@ -55,7 +57,9 @@ class AskChoice {
   AskAt Decide() noexcept;
 
   Way ways_[kAskTimes];
-  uint64_t issue_ns_ = 0;   ///< moving mean from a burst's first launch to the wait
+  /// From a burst's first launch to the wait. It takes longer where the thread is not given a processor, and that is no
+  /// reason to hold nobody: so a shorter time is believed at once.
+  UsualTime issue_;
   uint64_t period_ns_ = 0;  ///< moving mean from one burst's beginning to the next one's
   uint64_t last_begun_ns_ = 0;
   uint64_t bursts_ = 0;

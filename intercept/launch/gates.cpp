@@ -98,6 +98,12 @@ bool GatesMayHold(const LaunchContext& context) noexcept {
 }
 
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept {
+  uint64_t piece_ns = 0;
+  ForEachContext([&](const LaunchContext& context) {
+    if (context.gpu != &gpu || context.pieces.left() == 0) return;
+    piece_ns = std::max(piece_ns, context.pieces.longest_ns.load(std::memory_order_relaxed));
+  });
+  if (piece_ns != 0) return piece_ns;
   const uint64_t ns = gpu.demand.time_per_launch.ns();
   return ns * LaunchesBetweenGates(ns);
 }

@@ -23,7 +23,8 @@ struct ProgramCall;
 bool GatesMayHold(const GpuBoard& gpu) noexcept;
 bool GatesMayHold(const LaunchContext& context) noexcept;
 
-/// How long the launches between two gates take, in nanoseconds; 0 = not known.
+/// How long the launches between two gates take, or, while graphs in pieces are under way, the longest piece; in
+/// nanoseconds, 0 = not known.
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept;
 
 enum class GateWhen : uint8_t {

@@ -84,6 +84,7 @@ struct PieceQueue {
   std::atomic<CUdeviceptr> word_device{0};  ///< 0 = it is not registered with the context
   std::atomic<uint32_t> given{0};           ///< pieces that were put into streams, ever
   std::atomic<uint64_t> stream{0};          ///< id of the stream of the last one
+  std::atomic<uint64_t> longest_ns{0};      ///< expected time of the longest piece of the last graph; 0 = not known
 
   /// How many pieces are not known to have ended. Right where all are in one stream.
   uint32_t left() const noexcept {

@@ -80,6 +80,7 @@ CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey
   const bool is_trial = set.trial.compare_exchange_strong(wanted, Trial::kBegun);
   if (is_trial) set.wake = context.gpu->slot().wake.load();
   context.pieces.stream.store(stream.stream);
+  context.pieces.longest_ns.store(set.longest_ns);
   CUresult result = CUDA_SUCCESS;
   bool is_timed = is_trial;
   for (size_t i = 0; i < set.execs.size() && result == CUDA_SUCCESS; ++i) {

@@ -4,6 +4,7 @@ CUPOLA names the command, PTXAS the toolkit's, APPS the folder of tests/apps. Pr
 here, by gcc around a fatbin container that is written by hand. Every wait is for an event;
 time-outs only end a test that hangs.
 """
+import hashlib
 import json
 import os
 import shutil
@@ -139,6 +140,43 @@ class Programs(BuildTest):
         two = self.object_file("two", PTX.format(name="k"), False)
         states = sorted(i["state"] for i in self.build(one, two)["images"])
         self.assertEqual(states, ["built", "in store"])
+
+    def compiled(self, folder, name, kernel, *more):
+        """name.ptx and the name.cubin that is made of it, as Triton keeps them. Returns the cubin's path."""
+        os.makedirs(self.path(folder), exist_ok=True)
+        ptx = self.write(f"{folder}/{name}.ptx", PTX.format(name=kernel))
+        cubin = ptx[:-4] + ".cubin"
+        subprocess.run([PTXAS, "-arch=sm_90", *more, ptx, "-o", cubin], check=True, timeout=TIMEOUT)
+        return cubin
+
+    def test_cubins_with_their_ptx_beside_them(self):
+        one = self.compiled("cache/A1", "first_kernel", "first")
+        self.compiled("cache/B2/deeper", "second_kernel", "second", "-lineinfo")
+        os.remove(self.compiled("cache/C3", "third_kernel", "third")[:-6] + ".ptx")
+        found = self.build(self.path("cache"))
+        self.assertEqual([(i["state"], [k["name"] for k in i["kernels"]]) for i in found["images"]],
+                         [("built", ["first"]), ("built", ["second"])])
+        self.assertEqual((found["preemptible"], found["preemptible_bit_exact"]), (2, 2))
+        # A program hands the cubin to the driver, so by its bytes the bundle is found.
+        contents = [os.path.relpath(os.path.join(f, n), self.path("store/contents"))
+                    for f, _, ns in os.walk(self.path("store/contents")) for n in ns]
+        with open(one, "rb") as file:
+            code = file.read()
+        self.assertEqual(len(contents), 2)
+        digest = hashlib.sha256(code).hexdigest()
+        own = [place for place in contents if place.startswith(f"{len(code)}/") and digest in place]
+        self.assertEqual(len(own), 1, contents)
+        self.assertEqual([i["state"] for i in self.build(self.path("cache"))["images"]], ["in store"] * 2)
+        self.assertIn("first_kernel.cubin: first\n", self.cupola("build", "--list", self.path("cache")).stdout)
+        # The same code, as if it had been made of other PTX.
+        with open(one[:-6] + ".ptx", "a") as file:
+            file.write("// once more\n")
+        self.assertEqual([i["state"] for i in self.build(one, "--no-libraries")["images"]], ["built"])
+
+    def test_a_folder_without_such_cubins(self):
+        os.makedirs(self.path("empty"))
+        done = self.cupola("build", self.path("empty"), code=1)
+        self.assertIn("no .cubin with its .ptx beside it", done.stderr)
 
     def test_other_compiler_other_bundle(self):
         ptx = self.write("k.ptx", PTX.format(name="k"))

@@ -11,6 +11,7 @@ import re
 import struct
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -24,17 +25,25 @@ SEEDS = (0, 1)  # of the order in which nodes run that nothing orders
 HOLD_SECONDS, FREE_SECONDS = 0.3, 0.15
 
 
-def held(board, hold_seconds, free_seconds):
-    """Asks the process for the GPU, its gates closed, and lets it go, again and again."""
+def held(board, hold_seconds, free_seconds, answered_after=None):
+    """Asks the process for the GPU, its gates closed, and lets it go, again and again. The list `answered_after` gets the
+    seconds after which it said that it had stopped."""
     def gate(is_open):
         struct.pack_into("<I", board.memory, pestered_board.SLOT + pestered_board.GATE, is_open)
 
     def hold(over):
         while not over.wait(free_seconds):
+            struct.pack_into("<I", board.memory, pestered_board.SLOT + pestered_board.STOPPED, 0)
             if not board.ask(pestered_board.DAEMON_BIT):
                 continue
             gate(0)
-            over.wait(hold_seconds)
+            since = time.monotonic()
+            while answered_after is not None and time.monotonic() < since + hold_seconds:
+                if board.has_answered():
+                    answered_after.append(time.monotonic() - since)
+                    break
+                time.sleep(0.0005)
+            over.wait(max(0, since + hold_seconds - time.monotonic()))
             gate(1)
             board.ask(0)
 
@@ -135,9 +144,9 @@ class Graphs(unittest.TestCase):
                         break
                 self.assertTrue(found)
 
-    def longest_pause(self, piece_us):
+    def longest_pause(self, piece_us, answered_after=None):
         """In ms, of launches of 24 kernels of 3 ms, while the process is held and let go."""
-        with held(self.board, HOLD_SECONDS, FREE_SECONDS):
+        with held(self.board, HOLD_SECONDS, FREE_SECONDS, answered_after):
             result = self.under_cupola("paused", "12", CUPOLA_PIECE_US=str(piece_us))
         self.assertEqual(result["code"], 0, result["stderr"][-300:])
         return int(result["stdout"])
@@ -154,6 +163,15 @@ class Graphs(unittest.TestCase):
         """A launch of 24 kernels of 3 ms pauses in its middle for as long as the process is held. Whole graphs do not."""
         self.assertGreaterEqual(self.longest_pause(3000), 0.8 * HOLD_SECONDS * 1000)
         self.assertTrue(self.is_never_held(0))
+
+    def test_says_soon_that_it_has_stopped(self):
+        """When its longest piece is over, and not when a whole launch, of 72 ms, would be."""
+        answered_after = []
+        for _ in range(ATTEMPTS):
+            self.longest_pause(3000, answered_after)
+            if min(answered_after, default=1) < 0.03:
+                break
+        self.assertLess(min(answered_after, default=1), 0.03, answered_after)
 
 
 if __name__ == "__main__":

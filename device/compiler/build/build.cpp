@@ -24,6 +24,7 @@ using store::VariantFlag;
 struct Job {
   const fatbin::ImageFile* file;
   ImageChoice choice;
+  bool ptx_is_beside = false;  ///< the PTX is of another file than the image
 };
 
 KernelReport ReportOf(const store::BundleView& view, const store::KernelEntry& entry) {
@@ -59,6 +60,7 @@ class Run {
         kernels_(std::move(kernels)) {}
 
   void AddFile(const std::string& path);
+  const fatbin::ImageFile* OpenPtx(const std::string& path);
   BuildReport Finish();
 
  private:
@@ -100,9 +102,24 @@ void Run::AddFile(const std::string& path) {
   }
   for (const Error& damage : file->images.damages) Problem(damage);
   files_.push_back(std::make_unique<fatbin::ImageFile>(*std::move(file)));
-  for (ImageChoice& choice : ChooseImages(*files_.back(), options_.arch)) {
-    jobs_.push_back({files_.back().get(), std::move(choice)});
+  const fatbin::ImageFile& own = *files_.back();
+  const std::string ptx = PtxBeside(own, path);
+  const fatbin::ImageFile* const beside = ptx.empty() ? nullptr : OpenPtx(ptx);
+  for (ImageChoice& choice : ChooseImages(own, options_.arch, beside)) {
+    const bool is_beside = beside != nullptr && choice.ptx != nullptr;
+    jobs_.push_back({&own, std::move(choice), is_beside});
   }
+}
+
+// Null: it cannot be read.
+const fatbin::ImageFile* Run::OpenPtx(const std::string& path) {
+  Result<fatbin::ImageFile> file = fatbin::OpenImageFile(path);
+  if (!file) {
+    Problem(file.error());
+    return nullptr;
+  }
+  files_.push_back(std::make_unique<fatbin::ImageFile>(*std::move(file)));
+  return files_.back().get();
 }
 
 // The key of a bundle: a digest of all on which the bundle depends.
@@ -112,6 +129,9 @@ std::string Run::KeyOf(const Job& job) const {
                        sizeof(store::BundleHeader) + sizeof(store::KernelEntry), options_.arch,
                        compiler_.version(), options_.kernels));
   hash.Add(store::HexOf(job.choice.digest));
+  if (job.ptx_is_beside) {  // else the PTX is a part of what the digest is of
+    if (const auto ptx = job.choice.ptx->Contents()) hash.Add(ptx->text());
+  }
   return store::HexOf(hash.Finish());
 }
 

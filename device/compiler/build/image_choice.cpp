@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "device/compiler/fatbin/cubin.h"
 #include "device/compiler/fatbin/loaded_image.h"
@@ -87,7 +88,8 @@ void Identify(ImageChoice& choice, fatbin::Bytes bytes) {
 
 }  // namespace
 
-std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch) {
+std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch,
+                                      const fatbin::ImageFile* ptx_of_cubin) {
   std::vector<ImageChoice> choices;
   const fatbin::Bytes bytes = file.file.bytes();
   const std::span<const Image> images = file.images.images;
@@ -116,6 +118,18 @@ std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t ar
       choice.kernels_without_ptx = KernelsOf(choice.cubin);
       if (IsUnit(images.front())) choice.refusal = kUnit;
     }
+    if (ptx_of_cubin != nullptr && choice.cubin != nullptr && choice.refusal != kUnit) {
+      ImageChoice of_ptx;
+      Choose(of_ptx, ptx_of_cubin->images.images, arch, false);
+      choice.ptx = of_ptx.ptx;
+      choice.refusal = of_ptx.refusal;
+      if (choice.ptx != nullptr) {
+        choice.kernels_without_ptx.clear();
+        Identify(choice, bytes.first(std::min<size_t>(fatbin::ElfSize(bytes.data()), bytes.size())));
+        choices.push_back(std::move(choice));
+        return choices;
+      }
+    }
     if (choice.ptx == nullptr && choice.kernels_without_ptx.empty()) return choices;
     const auto end = std::find(bytes.begin(), bytes.end(), 0);
     if (choice.ptx != nullptr)
@@ -123,6 +137,13 @@ std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t ar
     choices.push_back(std::move(choice));
   }
   return choices;
+}
+
+std::string PtxBeside(const fatbin::ImageFile& file, const std::string& path) {
+  if (file.images.form != fatbin::FileForm::kCubin) return {};
+  std::error_code error;
+  const std::filesystem::path ptx = std::filesystem::path(path).replace_extension(".ptx");
+  return std::filesystem::is_regular_file(ptx, error) ? ptx.string() : std::string();
 }
 
 std::vector<uint8_t> BytesOfHex(std::string_view hex) {

@@ -1,6 +1,6 @@
 // Chooses which images of a file are built: for each container (or bare PTX) the PTX that a device
 // would compile, the code that it would run, and the bytes that identify the whole in the store.
-// Pure; any thread.
+// Any thread.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,14 @@ struct ImageChoice {
 };
 
 /// The choices for a device of `arch` (90 for sm_90), in the order of the file. Containers without
-/// any kernel are left out.
-std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch);
+/// any kernel are left out. `ptx_of_cubin`: where the file is a bare cubin, the PTX of which it was compiled, if that is
+/// known; else null. The choice then has that PTX, and its identity is the cubin.
+std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch,
+                                      const fatbin::ImageFile* ptx_of_cubin = nullptr);
+
+/// The path of the PTX that lies beside a bare cubin, name.ptx beside name.cubin, as in the caches of Triton and
+/// torch.compile; empty where there is none, or `file`, which was read from `path`, is no bare cubin.
+std::string PtxBeside(const fatbin::ImageFile& file, const std::string& path);
 
 /// The bytes for which hex digits stand; empty for any other text.
 std::vector<uint8_t> BytesOfHex(std::string_view hex);

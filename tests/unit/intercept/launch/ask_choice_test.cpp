@@ -106,7 +106,7 @@ TEST(AskChoice, AProgramThatChangesIsLearntAnew) {
   run.Go(eager, 500, 0.1);
   ASSERT_NE(run.now(), AskAt::kFirstLaunch);
   EXPECT_GT(Count(run.Go(graph, 200, 0.1), AskAt::kFirstLaunch), 180U);
-  EXPECT_GT(Count(run.Go(eager, 200, 0.1), AskAt::kWait), 180U);
+  EXPECT_GT(Count(run.Go(eager, 200, 0.1), AskAt::kWait), 150U);
 }
 
 TEST(AskChoice, ABatchThatJoinsLaterIsNoticed) {
@@ -135,6 +135,7 @@ TEST(AskChoice, ABurstThatAnotherThreadBeganAfterTheWaitIsLeftOut) {
 // little. And what can be gained at no cost to speak of is gained.
 TEST(AskChoice, HoldsOnlyWhileItPays) {
   constexpr double kTrialLoss = 0.01;  // of the time: bursts by which the ways are tried
+  int looked_at = 0;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
@@ -148,19 +149,33 @@ TEST(AskChoice, HoldsOnlyWhileItPays) {
     pair.wait_ns[1] = pair.wait_ns[0] + between(50e3, 1e6);
     pair.wait_ns[2] = pair.wait_ns[1] + between(1e3, 20e6);
     pair.period_ns = between(static_cast<double>(pair.Length(AskAt::kNever)), 200e6);
+    // Where the gain is about a tenth, a burst may ask or not.
+    const auto gain_of = [&](AskAt more, AskAt less) {
+      return 1 - static_cast<double>(pair.Length(more)) / static_cast<double>(pair.Length(less));
+    };
+    const auto is_close = [&](AskAt more, AskAt less) { return std::abs(gain_of(more, less) - AskChoice::kLeastGain) < 0.03; };
+    if (is_close(AskAt::kFirstLaunch, AskAt::kWait) || is_close(AskAt::kFirstLaunch, AskAt::kNever) ||
+        is_close(AskAt::kWait, AskAt::kNever)) {
+      continue;
+    }
+    ++looked_at;
     Bursts run(seed);
     const Outcome outcome = run.Go(pair, 5000, 0.05);
     const double length = outcome.length_ns / 5000;
     const double unheld = static_cast<double>(pair.Length(AskAt::kNever));
     const double gain = (unheld - length) / unheld, loss = outcome.held_ns / outcome.time_ns;
     if (gain < AskChoice::kLeastGain - 0.03) {
-      EXPECT_LE(loss, 2 * AskChoice::kMostLoss + kTrialLoss) << gain;
+      EXPECT_LE(loss, 2 * AskChoice::kMostLoss + kTrialLoss)
+          << "gain " << gain << ", issue " << pair.issue_ns << ", waits " << pair.wait_ns[0] << ' ' << pair.wait_ns[1] << ' '
+          << pair.wait_ns[2] << ", period " << pair.period_ns << ", " << outcome.bursts[0] << ' ' << outcome.bursts[1] << ' '
+          << outcome.bursts[2];
     }
     const double least = static_cast<double>(pair.Length(AskAt::kWait));
     if ((unheld - least) / unheld > AskChoice::kLeastGain + 0.02) {
       EXPECT_LT(length, least + 0.05 * unheld);
     }
   }
+  EXPECT_GT(looked_at, 150);
 }
 
 }  // namespace
