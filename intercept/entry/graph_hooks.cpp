@@ -5,8 +5,8 @@
 #include "intercept/facts/graphs.h"
 #include "intercept/graphs/graph_change.h"
 #include "intercept/graphs/pieces.h"
-#include "intercept/process/driver_calls.h"
 #include "intercept/process/calls.h"
+#include "intercept/process/driver_calls.h"
 #include "intercept/process/thread_state.h"
 #include "intercept/record/recorder.h"
 

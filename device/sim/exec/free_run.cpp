@@ -33,7 +33,7 @@ void NameThisThread(uint32_t sm) {
 /// Lets threads of programs go before the calling thread, which is an SM's, where there are too few processors for all:
 /// a kernel may spin on every SM until a program has done something, for which the program needs a processor.
 void GoBehindPrograms() {
-  constexpr int kNice = 5;  // a third of the share of a thread of nice 0
+  constexpr int kNice = 3;  // half the share of a thread of nice 0
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
 }
 
