@@ -170,9 +170,17 @@ void Publish(PiecedGraph& graph, PieceSet* set) {
   Retire(graph, graph.set.exchange(set));
 }
 
+/// From now on the graph is launched whole, unless it is gone.
+void StayWhole(PiecedGraph& graph) {
+  PiecedGraph::State state = graph.state.load();
+  while (state != PiecedGraph::State::kGone &&
+         !graph.state.compare_exchange_weak(state, PiecedGraph::State::kWhole)) {
+  }
+}
+
 void KeepWhole(PiecedGraph& graph, const char* why) {
   graph.why.store(why);
-  graph.state.store(PiecedGraph::State::kWhole);
+  StayWhole(graph);
   Publish(graph, nullptr);
   Say(Level::kDebug, {"a graph of ", Decimal(graph.copy->size()), " nodes is launched whole: ", why});
 }
@@ -334,7 +342,7 @@ void OnContextEnds(CUcontext context) {
   for (PiecedGraph* graph : *all) {
     if (graph->context != context) continue;
     graph->has_context = false;
-    graph->state.store(PiecedGraph::State::kWhole);
+    StayWhole(*graph);
   }
   for (size_t i = 0; retired != nullptr && i < retired->size(); ++i) {
     if ((*retired)[i].context == context) (*retired)[i].context = nullptr;
