@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/inspect.h"
 #include "device/compiler/build/build.h"
+#include "device/compiler/build/image_choice.h"
 #include "device/compiler/build/loaded_objects.h"
 
 namespace cupola {
@@ -77,9 +78,9 @@ std::vector<std::string> CubinsBelow(const std::string& folder) {
   for (std::filesystem::recursive_directory_iterator at(folder, options, error), end; !error && at != end;
        at.increment(error)) {
     std::error_code ignored;
-    std::filesystem::path ptx = at->path();
-    if (ptx.extension() != ".cubin" || !at->is_regular_file(ignored)) continue;
-    if (std::filesystem::is_regular_file(ptx.replace_extension(".ptx"), ignored)) found.push_back(at->path().string());
+    const std::string path = at->path().string();
+    const bool is_cubin = at->path().extension() == ".cubin" && at->is_regular_file(ignored);
+    if (is_cubin && !build::PtxBeside(path).empty()) found.push_back(path);
   }
   std::sort(found.begin(), found.end());
   return found;

@@ -146,7 +146,8 @@ void OpenWait(size_t call, const uint64_t* arguments, CallWait* wait) noexcept {
     case WaitRule::kNone:
       return;
     case WaitRule::kSyncEvent:
-      return BeforeEventSync(CurrentLaunchContext());
+      if (MayAskAtEventSync()) BeforeEventSync(CurrentLaunchContext());
+      return;
     case WaitRule::kContext:
       return OpenIn(ContextOf(call, arguments), WaitFor::kAll, wait);
     case WaitRule::kAllContexts:

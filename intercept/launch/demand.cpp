@@ -136,6 +136,12 @@ SyncPoint BeforeSync(LaunchContext* context, uint64_t stream, bool whole_context
   return {context, state.launches.load(), stream, whole_context, now};
 }
 
+bool MayAskAtEventSync() noexcept {
+  bool is_any_unasked = false;
+  ForEachContext([&](const LaunchContext& context) { is_any_unasked |= IsUnasked(context.gpu->demand); });
+  return is_any_unasked;
+}
+
 void BeforeEventSync(LaunchContext* context) noexcept {
   if (context != nullptr && IsUnasked(context->gpu->demand)) WaitUnasked(*context->gpu, NowNs());
 }

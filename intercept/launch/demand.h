@@ -142,7 +142,9 @@ struct SyncPoint {
 /// of a burst on the board that asks when it is waited for. AfterSync ends the burst, or begins its
 /// grace period, if no work of it is left.
 SyncPoint BeforeSync(LaunchContext* context, uint64_t stream, bool whole_context) noexcept;
-/// The same before a wait for an event, whose end does not show what is left.
+/// The same before a wait for an event, whose end does not show what is left. MayAskAtEventSync: whether BeforeEventSync
+/// has anything to do in some context, told without a call of the driver.
+bool MayAskAtEventSync() noexcept;
 void BeforeEventSync(LaunchContext* context) noexcept;
 void AfterSync(const SyncPoint& point) noexcept;
 

@@ -60,7 +60,6 @@ class Run {
         kernels_(std::move(kernels)) {}
 
   void AddFile(const std::string& path);
-  const fatbin::ImageFile* OpenPtx(const std::string& path);
   BuildReport Finish();
 
  private:
@@ -103,23 +102,14 @@ void Run::AddFile(const std::string& path) {
   for (const Error& damage : file->images.damages) Problem(damage);
   files_.push_back(std::make_unique<fatbin::ImageFile>(*std::move(file)));
   const fatbin::ImageFile& own = *files_.back();
-  const std::string ptx = PtxBeside(own, path);
-  const fatbin::ImageFile* const beside = ptx.empty() ? nullptr : OpenPtx(ptx);
-  for (ImageChoice& choice : ChooseImages(own, options_.arch, beside)) {
-    const bool is_beside = beside != nullptr && choice.ptx != nullptr;
+  Result<std::unique_ptr<fatbin::ImageFile>> beside = OpenPtxBeside(own, path);
+  if (!beside) Problem(beside.error());
+  const fatbin::ImageFile* const ptx = beside ? beside->get() : nullptr;
+  for (ImageChoice& choice : ChooseImages(own, options_.arch, ptx)) {
+    const bool is_beside = ptx != nullptr && choice.ptx != nullptr;
     jobs_.push_back({&own, std::move(choice), is_beside});
   }
-}
-
-// Null: it cannot be read.
-const fatbin::ImageFile* Run::OpenPtx(const std::string& path) {
-  Result<fatbin::ImageFile> file = fatbin::OpenImageFile(path);
-  if (!file) {
-    Problem(file.error());
-    return nullptr;
-  }
-  files_.push_back(std::make_unique<fatbin::ImageFile>(*std::move(file)));
-  return files_.back().get();
+  if (ptx != nullptr) files_.push_back(*std::move(beside));
 }
 
 // The key of a bundle: a digest of all on which the bundle depends.

@@ -118,32 +118,34 @@ std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t ar
       choice.kernels_without_ptx = KernelsOf(choice.cubin);
       if (IsUnit(images.front())) choice.refusal = kUnit;
     }
+    fatbin::Bytes identity = bytes.first(static_cast<size_t>(std::find(bytes.begin(), bytes.end(), 0) - bytes.begin()));
     if (ptx_of_cubin != nullptr && choice.cubin != nullptr && choice.refusal != kUnit) {
       ImageChoice of_ptx;
       Choose(of_ptx, ptx_of_cubin->images.images, arch, false);
       choice.ptx = of_ptx.ptx;
       choice.refusal = of_ptx.refusal;
-      if (choice.ptx != nullptr) {
-        choice.kernels_without_ptx.clear();
-        Identify(choice, bytes.first(std::min<size_t>(fatbin::ElfSize(bytes.data()), bytes.size())));
-        choices.push_back(std::move(choice));
-        return choices;
-      }
+      identity = bytes.first(std::min<size_t>(fatbin::ElfSize(bytes.data()), bytes.size()));
+      if (choice.ptx != nullptr) choice.kernels_without_ptx.clear();
     }
     if (choice.ptx == nullptr && choice.kernels_without_ptx.empty()) return choices;
-    const auto end = std::find(bytes.begin(), bytes.end(), 0);
-    if (choice.ptx != nullptr)
-      Identify(choice, bytes.first(static_cast<size_t>(end - bytes.begin())));
+    if (choice.ptx != nullptr) Identify(choice, identity);
     choices.push_back(std::move(choice));
   }
   return choices;
 }
 
-std::string PtxBeside(const fatbin::ImageFile& file, const std::string& path) {
-  if (file.images.form != fatbin::FileForm::kCubin) return {};
+std::string PtxBeside(const std::string& path) {
   std::error_code error;
   const std::filesystem::path ptx = std::filesystem::path(path).replace_extension(".ptx");
   return std::filesystem::is_regular_file(ptx, error) ? ptx.string() : std::string();
+}
+
+Result<std::unique_ptr<fatbin::ImageFile>> OpenPtxBeside(const fatbin::ImageFile& file, const std::string& path) {
+  const std::string ptx = file.images.form == fatbin::FileForm::kCubin ? PtxBeside(path) : std::string();
+  if (ptx.empty()) return std::unique_ptr<fatbin::ImageFile>();
+  Result<fatbin::ImageFile> opened = fatbin::OpenImageFile(ptx);
+  if (!opened) return opened.error();
+  return std::make_unique<fatbin::ImageFile>(*std::move(opened));
 }
 
 std::vector<uint8_t> BytesOfHex(std::string_view hex) {

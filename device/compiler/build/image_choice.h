@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,9 +32,13 @@ struct ImageChoice {
 std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch,
                                       const fatbin::ImageFile* ptx_of_cubin = nullptr);
 
-/// The path of the PTX that lies beside a bare cubin, name.ptx beside name.cubin, as in the caches of Triton and
-/// torch.compile; empty where there is none, or `file`, which was read from `path`, is no bare cubin.
-std::string PtxBeside(const fatbin::ImageFile& file, const std::string& path);
+/// The path of the PTX that lies beside a file, name.ptx beside name.cubin, as in the caches of Triton and torch.compile;
+/// empty where there is none.
+std::string PtxBeside(const std::string& path);
+
+/// The PTX that lies beside `file`, which was read from `path`; null where there is none, or the file is no bare cubin.
+/// Errors: as OpenImageFile.
+Result<std::unique_ptr<fatbin::ImageFile>> OpenPtxBeside(const fatbin::ImageFile& file, const std::string& path);
 
 /// The bytes for which hex digits stand; empty for any other text.
 std::vector<uint8_t> BytesOfHex(std::string_view hex);

@@ -1,5 +1,3 @@
-#include <optional>
-
 #include "device/compiler/build/build.h"
 #include "device/compiler/build/image_choice.h"
 #include "device/compiler/build/name_pattern.h"
@@ -58,12 +56,8 @@ Result<std::vector<ListedKernel>> ListKernels(const std::vector<std::string>& fi
   for (const std::string& path : files) {
     const Result<fatbin::ImageFile> file = fatbin::OpenImageFile(path);
     if (!file) continue;
-    const std::string ptx = PtxBeside(*file, path);
-    std::optional<fatbin::ImageFile> beside;
-    if (Result<fatbin::ImageFile> opened = fatbin::OpenImageFile(ptx); !ptx.empty() && opened) {
-      beside.emplace(*std::move(opened));
-    }
-    for (const ImageChoice& choice : ChooseImages(*file, options.arch, beside ? &*beside : nullptr)) {
+    const Result<std::unique_ptr<fatbin::ImageFile>> beside = OpenPtxBeside(*file, path);
+    for (const ImageChoice& choice : ChooseImages(*file, options.arch, beside ? beside->get() : nullptr)) {
       ListChoice(choice, path, *pattern, options.arch, kernels);
     }
   }
