@@ -23,11 +23,12 @@ BUILD = runner.default_build()
 IN_PIECES = re.compile(rb"(\d+) graphs launched in pieces")
 SEEDS = (0, 1)  # of the order in which nodes run that nothing orders
 HOLD_SECONDS, FREE_SECONDS = 0.3, 0.15
+HOLDS = 20  # that are looked at
 
 
 def held(board, hold_seconds, free_seconds, answered_after=None):
     """Asks the process for the GPU, its gates closed, and lets it go, again and again. The list `answered_after` gets the
-    seconds after which it said that it had stopped."""
+    seconds after which it said that it had stopped, infinity where it did not."""
     def gate(is_open):
         struct.pack_into("<I", board.memory, pestered_board.SLOT + pestered_board.GATE, is_open)
 
@@ -38,11 +39,11 @@ def held(board, hold_seconds, free_seconds, answered_after=None):
                 continue
             gate(0)
             since = time.monotonic()
-            while answered_after is not None and time.monotonic() < since + hold_seconds:
-                if board.has_answered():
-                    answered_after.append(time.monotonic() - since)
-                    break
-                time.sleep(0.0005)
+            if answered_after is not None:
+                while not board.has_answered() and time.monotonic() < since + hold_seconds and not over.is_set():
+                    time.sleep(0.0005)
+                if not over.is_set():
+                    answered_after.append(time.monotonic() - since if board.has_answered() else float("inf"))
             over.wait(max(0, since + hold_seconds - time.monotonic()))
             gate(1)
             board.ask(0)
@@ -164,14 +165,27 @@ class Graphs(unittest.TestCase):
         self.assertGreaterEqual(self.longest_pause(3000), 0.8 * HOLD_SECONDS * 1000)
         self.assertTrue(self.is_never_held(0))
 
-    def test_says_soon_that_it_has_stopped(self):
-        """When its longest piece is over, and not when a whole launch, of 72 ms, would be."""
+    def answers_of_holds(self):
+        """The seconds after which HOLDS holds of graphs in pieces were answered, one after another."""
         answered_after = []
-        for _ in range(ATTEMPTS):
-            self.longest_pause(3000, answered_after)
-            if min(answered_after, default=1) < 0.03:
+        for _ in range(2 * ATTEMPTS):
+            answers = []
+            if self.longest_pause(3000, answers) >= 0.8 * HOLD_SECONDS * 1000:  # it was launched in pieces
+                answered_after += answers
+            if len(answered_after) >= HOLDS:
                 break
-        self.assertLess(min(answered_after, default=1), 0.03, answered_after)
+        self.assertGreaterEqual(len(answered_after), HOLDS)
+        return answered_after
+
+    def test_says_soon_that_it_has_stopped(self):
+        """When its longest piece is over, and not when a whole launch, of 72 ms and what it was held for, would be: then
+        half of the holds end without an answer. At first the times are not known yet, and a busy machine adds some."""
+        for _ in range(3):
+            answered_after = self.answers_of_holds()
+            self.assertLess(min(answered_after), 0.03, answered_after)
+            if answered_after.count(float("inf")) <= HOLDS // 4:
+                return
+        self.fail(f"not answered in time: {answered_after}")
 
 
 if __name__ == "__main__":
