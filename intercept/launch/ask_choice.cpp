@@ -23,16 +23,24 @@ void AskChoice::Note(AskAt asked, uint64_t begun_ns, uint64_t waits_ns, uint64_t
   Learn(&way(asked).wait_ns, ended_ns - waits_ns, way(asked).bursts == 0, asked == chosen_ ? 8 : 4);
   ++way(asked).bursts;
   ++bursts_;
+  if (asked == AskAt::kFirstLaunch) first_tried_at_ = bursts_;
   now_ = Decide();
 }
 
-/// Whether it pays to hold the others for `more_held_ns` a burst, not `less_held_ns`.
-bool AskChoice::Pays(const Way& more, uint64_t more_held_ns, const Way& less, uint64_t less_held_ns) const noexcept {
-  if (more.wait_ns >= less.wait_ns) return false;
-  const auto gain_ns = static_cast<double>(less.wait_ns - more.wait_ns);
-  const auto loss_ns = static_cast<double>(more_held_ns > less_held_ns ? more_held_ns - less_held_ns : 0);
-  return gain_ns >= kLeastGain * static_cast<double>(issue_.ns() + less.wait_ns) ||
-         loss_ns <= kMostLoss * static_cast<double>(period_ns_);
+/// How much of the time the others lose, as a part: while they are held and this process does not use the GPU. What a burst
+/// that holds them from its first launch on waits for is its own work.
+double AskChoice::LossOf(AskAt at) const noexcept {
+  const uint64_t own_ns = way(AskAt::kFirstLaunch).wait_ns, wait_ns = way(at).wait_ns;
+  const uint64_t lost_ns = at == AskAt::kFirstLaunch ? issue_.ns() : at == AskAt::kNever || wait_ns < own_ns ? 0 : wait_ns - own_ns;
+  return period_ns_ == 0 ? 1 : static_cast<double>(lost_ns) / static_cast<double>(period_ns_);
+}
+
+/// Whether it pays to ask as `more`, by which the others lose more than by `less`.
+bool AskChoice::Pays(AskAt more, AskAt less) const noexcept {
+  const uint64_t more_ns = way(more).wait_ns, less_ns = way(less).wait_ns;
+  if (more_ns >= less_ns || LossOf(more) > kMostLoss) return false;
+  return static_cast<double>(less_ns - more_ns) >= kLeastGain * static_cast<double>(issue_.ns() + less_ns) ||
+         LossOf(more) - LossOf(less) <= kSmallLoss;
 }
 
 AskAt AskChoice::Decide() noexcept {
@@ -42,7 +50,7 @@ AskAt AskChoice::Decide() noexcept {
   if (first.bursts < kTrials) return AskAt::kFirstLaunch;
   // The GPU, not the host, takes the burst's time, so all of the hold is used; or the hold ends before it has begun.
   const uint64_t short_ns = std::max(first.wait_ns, kShortIssueNs);
-  chooses_ = issue_.ns() > (chooses_ ? short_ns : 2 * short_ns);
+  chooses_ = issue_.ns() > (chooses_ || LossOf(AskAt::kFirstLaunch) > kMostLoss ? short_ns : 2 * short_ns);
   if (!chooses_) {
     wait = never = {};  // the program is another one than when these were learnt
     chosen_ = AskAt::kFirstLaunch;
@@ -50,17 +58,13 @@ AskAt AskChoice::Decide() noexcept {
   }
   if (wait.bursts < kTrials) return AskAt::kWait;
   if (never.bursts < kTrials) return AskAt::kNever;
-  AskAt chosen = AskAt::kNever;
-  uint64_t held_ns = 0;
-  if (Pays(wait, wait.wait_ns, never, 0)) {
-    chosen = AskAt::kWait;
-    held_ns = wait.wait_ns;
-  }
-  if (Pays(first, issue_.ns() + first.wait_ns, way(chosen), held_ns)) chosen = AskAt::kFirstLaunch;
-  chosen_ = chosen;
-  if (bursts_ % kTryAgainAfter != 0) return chosen;
+  chosen_ = Pays(AskAt::kWait, AskAt::kNever) ? AskAt::kWait : AskAt::kNever;
+  if (Pays(AskAt::kFirstLaunch, chosen_)) chosen_ = AskAt::kFirstLaunch;
+  if (bursts_ % kTryAgainAfter != 0) return chosen_;
   const auto step = static_cast<uint32_t>(1 + bursts_ / kTryAgainAfter % 2);
-  return static_cast<AskAt>((static_cast<uint32_t>(chosen) + step) % kAskTimes);
+  const auto again = static_cast<AskAt>((static_cast<uint32_t>(chosen_) + step) % kAskTimes);
+  const bool is_dear = again == AskAt::kFirstLaunch && LossOf(again) > kMostLoss;
+  return is_dear && bursts_ - first_tried_at_ < kTryDearAfter ? chosen_ : again;
 }
 
 }  // namespace cupola::intercept

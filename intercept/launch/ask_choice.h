@@ -24,9 +24,11 @@ class AskChoice {
   static constexpr uint64_t kShortIssueNs = 300'000;
   /// Bursts by which each way is tried, and after how many bursts one of the two ways not chosen is tried again.
   static constexpr uint32_t kTrials = 4, kTryAgainAfter = 32;
-  /// A way that holds the others for longer is chosen where bursts become shorter by this part, or where the others lose
-  /// no more than this part of the time.
-  static constexpr double kLeastGain = 0.10, kMostLoss = 0.02;
+  /// A way by which the others lose more is chosen where bursts become shorter by kLeastGain, or where the others lose no
+  /// more than kSmallLoss of the time on top; never where they lose more than kMostLoss in all.
+  static constexpr double kLeastGain = 0.10, kSmallLoss = 0.02, kMostLoss = 0.05;
+  /// After how many bursts asking with the first launch is tried again where it costs the others more than kMostLoss.
+  static constexpr uint32_t kTryDearAfter = 1024;
 
   /// When the next burst is to ask.
   AskAt now() const noexcept { return now_; }
@@ -53,7 +55,9 @@ class AskChoice {
 
   static void Learn(uint64_t* mean_ns, uint64_t ns, bool is_first, uint32_t weight = 4) noexcept;
   Way& way(AskAt at) noexcept { return ways_[static_cast<uint32_t>(at)]; }
-  bool Pays(const Way& more, uint64_t more_held_ns, const Way& less, uint64_t less_held_ns) const noexcept;
+  const Way& way(AskAt at) const noexcept { return ways_[static_cast<uint32_t>(at)]; }
+  double LossOf(AskAt at) const noexcept;
+  bool Pays(AskAt more, AskAt less) const noexcept;
   AskAt Decide() noexcept;
 
   Way ways_[kAskTimes];
@@ -63,6 +67,7 @@ class AskChoice {
   uint64_t period_ns_ = 0;  ///< moving mean from one burst's beginning to the next one's
   uint64_t last_begun_ns_ = 0;
   uint64_t bursts_ = 0;
+  uint64_t first_tried_at_ = 0;  ///< bursts_ when the last one ended that had asked with its first launch
   bool chooses_ = false;  ///< the host issues a burst for so long that there is a choice
   AskAt chosen_ = AskAt::kFirstLaunch;  ///< what is best, by what was learnt
   AskAt now_ = AskAt::kFirstLaunch;     ///< the same, or a way that is tried again

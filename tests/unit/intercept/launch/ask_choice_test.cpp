@@ -19,16 +19,17 @@ struct Pair {
   uint64_t wait_ns[kAskTimes]{};  ///< the wait in each way
   uint64_t period_ns = 0;      ///< from one burst to the next; at least a burst's length
 
-  uint64_t Held(AskAt at) const {
-    const uint64_t wait = wait_ns[static_cast<uint32_t>(at)];
-    return at == AskAt::kFirstLaunch ? issue_ns + wait : at == AskAt::kWait ? wait : 0;
+  /// What the batch loses by one burst: the time for which it is held, less that of the burst's own work on the GPU.
+  double LossNs(AskAt at, uint64_t issue, uint64_t wait) const {
+    const double own = static_cast<double>(wait_ns[0]), held = static_cast<double>(wait);
+    return at == AskAt::kFirstLaunch ? static_cast<double>(issue) : at == AskAt::kWait ? std::max(held - own, 0.0) : 0;
   }
   uint64_t Length(AskAt at) const { return issue_ns + wait_ns[static_cast<uint32_t>(at)]; }
 };
 
-/// What bursts took and for how long the batch was held, over all bursts of a run.
+/// What bursts took and what the batch lost by them, over all bursts of a run.
 struct Outcome {
-  double length_ns = 0, held_ns = 0, time_ns = 0;
+  double length_ns = 0, lost_ns = 0, time_ns = 0;
   uint64_t bursts[kAskTimes]{};
 };
 
@@ -45,9 +46,7 @@ class Bursts {
       const uint64_t wait = Vary(pair.wait_ns[static_cast<uint32_t>(asked)], spread);
       choice_.Note(asked, now_ns_, now_ns_ + issue, now_ns_ + issue + wait);
       outcome.length_ns += static_cast<double>(issue + wait);
-      outcome.held_ns += static_cast<double>(asked == AskAt::kFirstLaunch ? issue + wait
-                                             : asked == AskAt::kWait      ? wait
-                                                                          : 0);
+      outcome.lost_ns += pair.LossNs(asked, issue, wait);
       const uint64_t period = std::max(Vary(pair.period_ns, spread), issue + wait);
       outcome.time_ns += static_cast<double>(period);
       now_ns_ += period;
@@ -90,13 +89,31 @@ TEST(AskChoice, ABurstWithWhichTheHostIsBusyAsksWhenItIsWaitedFor) {
   const Pair pair{4000 * kUs, {150 * kUs, 400 * kUs, 2500 * kUs}, 16'000 * kUs};
   const Outcome outcome = run.Go(pair, 5000, 0.1);
   EXPECT_GT(Count(outcome, AskAt::kWait), 4800U);
-  EXPECT_LT(outcome.held_ns / outcome.time_ns, 0.04);
+  EXPECT_LT(outcome.lost_ns / outcome.time_ns, 0.03);
 }
 
 TEST(AskChoice, WhereSharingCostsNextToNothingNobodyIsHeld) {
   Bursts run(1);
-  const Outcome outcome = run.Go({4000 * kUs, {500 * kUs, 600 * kUs, 700 * kUs}, 10'000 * kUs}, 5000, 0.1);
+  const Outcome outcome = run.Go({4000 * kUs, {500 * kUs, 850 * kUs, 950 * kUs}, 10'000 * kUs}, 5000, 0.1);
   EXPECT_GT(Count(outcome, AskAt::kNever), 4800U);
+}
+
+// Measured: a server that is busy all the time because the host takes 9 ms for 0.45 ms of the GPU. To hold a training from the
+// first launch on makes its answers 11 % shorter and would take two thirds of the training's time.
+TEST(AskChoice, AGainThatCostsTheOthersMostOfTheirTimeIsNotTaken) {
+  Bursts run(1);
+  const Outcome outcome = run.Go({9057 * kUs, {9 * kUs, 452 * kUs, 1096 * kUs}, 15'075 * kUs}, 5000, 0.1);
+  EXPECT_LT(Count(outcome, AskAt::kFirstLaunch), 20U);
+  EXPECT_LT(outcome.lost_ns / outcome.time_ns, 0.01);
+}
+
+// What it costs the others to be held from the first launch on is the time that the burst is issued in, whether it was tried or
+// not; what a burst then waits for has to be looked at anew now and then.
+TEST(AskChoice, ADearWayIsTriedAgainSometime) {
+  Bursts run(1);
+  const Pair busy{9000 * kUs, {100 * kUs, 500 * kUs, 2500 * kUs}, 15'000 * kUs};
+  run.Go(busy, 100, 0);
+  EXPECT_GE(Count(run.Go(busy, 3000, 0), AskAt::kFirstLaunch), 2U);
 }
 
 TEST(AskChoice, AProgramThatChangesIsLearntAnew) {
@@ -132,7 +149,7 @@ TEST(AskChoice, ABurstThatAnotherThreadBeganAfterTheWaitIsLeftOut) {
 }
 
 // Never dominated: over pairs of all kinds, either bursts are shorter by a tenth than without a hold, or the batch loses
-// little. And what can be gained at no cost to speak of is gained.
+// little; it never loses much. And what can be gained at no cost to speak of is gained.
 TEST(AskChoice, HoldsOnlyWhileItPays) {
   constexpr double kTrialLoss = 0.01;  // of the time: bursts by which the ways are tried
   int looked_at = 0;
@@ -163,15 +180,14 @@ TEST(AskChoice, HoldsOnlyWhileItPays) {
     const Outcome outcome = run.Go(pair, 5000, 0.05);
     const double length = outcome.length_ns / 5000;
     const double unheld = static_cast<double>(pair.Length(AskAt::kNever));
-    const double gain = (unheld - length) / unheld, loss = outcome.held_ns / outcome.time_ns;
-    if (gain < AskChoice::kLeastGain - 0.03) {
-      EXPECT_LE(loss, 2 * AskChoice::kMostLoss + kTrialLoss)
-          << "gain " << gain << ", issue " << pair.issue_ns << ", waits " << pair.wait_ns[0] << ' ' << pair.wait_ns[1] << ' '
-          << pair.wait_ns[2] << ", period " << pair.period_ns << ", " << outcome.bursts[0] << ' ' << outcome.bursts[1] << ' '
-          << outcome.bursts[2];
-    }
+    const double gain = (unheld - length) / unheld, loss = outcome.lost_ns / outcome.time_ns;
+    const double most = gain < AskChoice::kLeastGain - 0.03 ? AskChoice::kSmallLoss : AskChoice::kMostLoss;
+    EXPECT_LE(loss, most + kTrialLoss) << "gain " << gain << ", issue " << pair.issue_ns << ", waits " << pair.wait_ns[0] << ' '
+                                       << pair.wait_ns[1] << ' ' << pair.wait_ns[2] << ", period " << pair.period_ns << ", "
+                                       << outcome.bursts[0] << ' ' << outcome.bursts[1] << ' ' << outcome.bursts[2];
     const double least = static_cast<double>(pair.Length(AskAt::kWait));
-    if ((unheld - least) / unheld > AskChoice::kLeastGain + 0.02) {
+    const double cost = static_cast<double>(pair.wait_ns[1] - pair.wait_ns[0]) / static_cast<double>(pair.period_ns);
+    if ((unheld - least) / unheld > AskChoice::kLeastGain + 0.02 && cost < AskChoice::kMostLoss - 0.01) {
       EXPECT_LT(length, least + 0.05 * unheld);
     }
   }
