@@ -15,9 +15,11 @@
 #include "intercept/launch/gates.h"
 #include "intercept/launch/gpu_board.h"
 #include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_counters.h"
 #include "intercept/launch/own_call_scope.h"
 #include "intercept/launch/preemption_settings.h"
 #include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
 #include "intercept/process/handle_map.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
@@ -143,12 +145,15 @@ Built GoOnBuilding(PiecedGraph& graph, PieceSet& set) {
     if (at_exit.load()) return Built::kRefused;
     const MutexLock lock(graph.copy_mutex);
     if (graph.changes.load() != set.changes) return Built::kNotNow;
+    const uint64_t begun_ns = NowNs();
     for (uint32_t i = 0; i < kBuiltAtOnce && set.execs.size() < set.ranges.size(); ++i) {
       const PieceRange& range = set.ranges[set.execs.size()];
       const CUgraphExec exec = graph.copy->Build(range.first, range.count, graph.priority);
       if (exec == nullptr) return Built::kRefused;
       set.execs.push_back(exec);
+      Count(launch_counters.pieces_built);
     }
+    launch_counters.piece_build_ns.fetch_add(NowNs() - begun_ns, std::memory_order_relaxed);
   }
   while (set.is_trial && set.events.size() <= set.ranges.size()) {
     CUevent event = nullptr;

@@ -49,6 +49,10 @@ void SayLaunchCounts() noexcept {
   if (launch_counters.graphs_in_pieces.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.graphs_in_pieces), " graphs launched in pieces"});
   }
+  if (const uint64_t pieces = launch_counters.pieces_built.load(); pieces != 0) {
+    Say(Level::kInfo, {"preemption: ", Decimal(pieces), " pieces of graphs built in ",
+                       Decimal(launch_counters.piece_build_ns.load() / pieces / 1000), " us each"});
+  }
   SayStoppableTime();
   if (launch_counters.stuck.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.stuck), " waits ended though nothing went on"});

@@ -20,7 +20,8 @@ struct LearntShape {
   std::atomic<uint32_t> measured{0};
   std::atomic<uint64_t> ns{0};       ///< what is expected; 0 = not known
   std::atomic<uint64_t> judged{0};   ///< measurements after the first kMeasured
-  std::atomic<uint64_t> error_ppm{0};  ///< sum over `judged` of |expected - measured| / measured
+  std::atomic<uint64_t> judged_ns{0};  ///< sum of these
+  std::atomic<uint64_t> error_ppm{0};  ///< sum over them of |expected - measured| / measured
 };
 LearntShape learnt_shapes[kShapes];
 
@@ -61,6 +62,7 @@ void Learn(uint64_t index, uint64_t ns) noexcept {
   }
   const uint64_t off = before > ns ? before - ns : ns - before;
   shape.judged.fetch_add(1, std::memory_order_relaxed);
+  shape.judged_ns.fetch_add(ns, std::memory_order_relaxed);
   shape.error_ppm.fetch_add(off * 1'000'000 / ns, std::memory_order_relaxed);
   shape.ns.store((7 * before + std::min(ns, 2 * before)) / 8, std::memory_order_relaxed);
 }
@@ -107,7 +109,7 @@ PlainTimesQuality JudgePlainTimes(uint64_t least_ns) noexcept {
   PlainTimesQuality quality;
   for (const LearntShape& shape : learnt_shapes) {
     const uint64_t judged = shape.judged.load(std::memory_order_relaxed);
-    if (judged == 0 || shape.ns.load(std::memory_order_relaxed) < least_ns) continue;
+    if (judged == 0 || shape.judged_ns.load(std::memory_order_relaxed) / judged < least_ns) continue;
     ++quality.shapes;
     quality.mean_error += static_cast<double>(shape.error_ppm.load(std::memory_order_relaxed)) / 1e6 /
                           static_cast<double>(judged);
@@ -116,6 +118,7 @@ PlainTimesQuality JudgePlainTimes(uint64_t least_ns) noexcept {
   return quality;
 }
 
+// How good predictions were stays known: a program unloads its modules before it ends.
 void ForgetPlainTimes() noexcept {
   for (LearntShape& shape : learnt_shapes) {
     shape.launches.store(0, std::memory_order_relaxed);

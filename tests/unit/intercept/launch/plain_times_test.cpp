@@ -92,6 +92,8 @@ TEST_F(PlainTimes, OneOfManyIsMeasuredLaterAndTellsHowFarThePredictionIsOff) {
   EXPECT_NEAR(quality.mean_error, 0.2, 0.001);
   EXPECT_NEAR(static_cast<double>(Go(100)), 103.125e3, 10) << "an eighth of the newest";
   EXPECT_EQ(JudgePlainTimes(200'000).shapes, 0U);
+  ForgetPlainTimes();  // as when the program's modules are unloaded, which is before it is said how good they were
+  EXPECT_EQ(JudgePlainTimes(20'000).shapes, quality.shapes);
 }
 
 TEST_F(PlainTimes, OtherShapesAreOthers) {
