@@ -64,7 +64,7 @@ inline constexpr Setting kTable[] = {
      .meaning = "Of a launch with at least so many workers one takes no blocks and only watches for the request to stop."},
     {.name = "CUPOLA_GATE_EVERY", .type = Type::kNumber, .scopes = kLibrary, .fallback = "8", .unit = "launches",
      .meaning = "How many plain launches go out between two gates where their length is not known; 0: there are no gates."},
-    {.name = "CUPOLA_PIECE_US", .type = Type::kNumber, .scopes = kLibrary, .fallback = "500", .unit = "us",
+    {.name = "CUPOLA_PIECE_US", .type = Type::kNumber, .scopes = kLibrary, .fallback = "250", .unit = "us",
      .meaning = "The most expected work in a piece of a graph that others may hold; 0: graphs are launched whole."},
     {.name = "CUPOLA_ASK_AT", .type = Type::kWord, .scopes = kLibrary, .fallback = "auto",
      .allowed = "auto, first, wait, never",

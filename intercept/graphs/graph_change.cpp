@@ -58,7 +58,7 @@ void GraphChange::OfAll(CUgraph graph) noexcept {
   if (graph_ == nullptr) return;
   const RelaxedCapture relaxed;
   const char* why = nullptr;
-  GraphCopy* const copy = GraphCopy::Make(graph, graph_->flags, kMostQueuedNodes, &why);
+  GraphCopy* const copy = GraphCopy::Make(graph, graph_->flags, kMostNodesInPieces, &why);
   if (copy == nullptr) return GiveUp(why);
   const MutexLock lock(*mutex());
   graph_->replaced.push_back(graph_->copy);

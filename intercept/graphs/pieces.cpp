@@ -223,10 +223,11 @@ bool Cut(PiecedGraph& graph) {
   const bool is_cut = GatesMayHold(*context);
   const bool is_known = graph.trials != 0;
   PieceLimits limits{.ns = preemption_settings.piece_ns, .nodes = is_known ? kMostNodes : kFirstNodes};
-  if (is_known) limits.ns = std::max(limits.ns, SumOf(graph.node_ns) / (kMostPieces - kMostPieces / 4));
+  const uint32_t most_pieces = MostPieces(graph.copy->leaves());
+  if (is_known) limits.ns = std::max(limits.ns, SumOf(graph.node_ns) / (most_pieces - most_pieces / 4));
   if (!is_cut) limits = {.ns = UINT64_MAX, .nodes = UINT32_MAX};
   std::vector<PieceRange> ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
-  while (is_cut && ranges.size() > kMostPieces) {
+  while (is_cut && ranges.size() > most_pieces) {
     limits.ns += limits.ns / 4;
     limits.nodes *= 2;
     ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
@@ -259,7 +260,7 @@ bool Learn(PiecedGraph& graph, PieceSet& set) {
   LearnFromPieces(set.ranges, took, &graph.node_ns);
   ++graph.trials;
   if (graph.trials == 1) return true;
-  const uint64_t wanted = std::max(preemption_settings.piece_ns, SumOf(took) / kMostPieces);
+  const uint64_t wanted = std::max(preemption_settings.piece_ns, SumOf(took) / MostPieces(set.nodes));
   for (size_t i = 0; i < took.size(); ++i) {
     if (set.ranges[i].count > 1 && took[i] > wanted + wanted / 4) return true;
   }
@@ -418,7 +419,7 @@ void OnInstantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) noexcept {
   if (IsGreen(nullptr, {reinterpret_cast<uint64_t>(CurrentContext()), 0, 0})) return;
   const RelaxedCapture relaxed;
   const char* why = nullptr;
-  GraphCopy* const copy = GraphCopy::Make(graph, flags, kMostQueuedNodes, &why);
+  GraphCopy* const copy = GraphCopy::Make(graph, flags, kMostNodesInPieces, &why);
   auto* const made = new (std::nothrow) PiecedGraph;
   if (made == nullptr) return;
   made->context = CurrentContext();

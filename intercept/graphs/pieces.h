@@ -20,11 +20,19 @@ struct LaunchContext;
 
 namespace cupola::intercept::graphs {
 
-/// What the driver has in its queue at most, of all graphs in pieces of a context. Behind a closed gate the driver took 141
-/// to 392 pieces, of 1,400 to 1,900 nodes together, before a launch waited inside it (H100).
-inline constexpr uint32_t kMostQueuedPieces = 200, kMostQueuedNodes = 1'300;
-/// The most pieces of one graph. Longer graphs get longer pieces; those of more than kMostQueuedNodes nodes go whole.
-inline constexpr uint32_t kMostPieces = 150;
+/// What the driver has in its queue at most, of all graphs in pieces of a context, in *entries*: one for each node, two for
+/// each piece. Behind a closed gate the driver took 141 to 392 pieces, which were 2,200 to 2,300 entries, before a launch
+/// waited inside it (H100).
+inline constexpr uint32_t kMostQueuedEntries = 1'800, kEntriesOfPiece = 2;
+/// Graphs of more nodes go whole.
+inline constexpr uint32_t kMostNodesInPieces = 1'300;
+
+/// The most pieces of a graph of so many nodes. Longer graphs get longer pieces.
+constexpr uint32_t MostPieces(uint32_t nodes) {
+  constexpr uint32_t kMostPieces = 360;
+  const uint32_t room = nodes < kMostQueuedEntries ? (kMostQueuedEntries - nodes) / kEntriesOfPiece : 1;
+  return room < kMostPieces ? room : kMostPieces;
+}
 
 /// The pieces of a graph, as they were cut once. Never changed once it is published, its atomics excepted.
 struct PieceSet {

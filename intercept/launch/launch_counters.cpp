@@ -43,7 +43,8 @@ void SayLaunchCounts() noexcept {
   ForEachContextEver([&](const LaunchContext& context) {
     between_gates_ns = std::max(between_gates_ns, BetweenGatesNs(*context.gpu));
   });
-  if (launch_counters.gates.load() != 0 && between_gates_ns != 0) {
+  const bool is_all_single = launch_counters.graphs_in_pieces.load() == 0;  // else gates stand between pieces
+  if (launch_counters.gates.load() != 0 && between_gates_ns != 0 && is_all_single) {
     Say(Level::kInfo, {"preemption: ", Decimal(between_gates_ns / 1000), " us between two gates"});
   }
   if (launch_counters.graphs_in_pieces.load() != 0) {

@@ -3,8 +3,8 @@ sharing a GPU. Their kernels carry no PTX, and hide in CUDA graphs.
 
 Ways: "alone" (the plain server by itself), "plain", "cupola" (an arbiter, the server of higher priority), "mps", "mps_prio"
 (MPS, the training with a lower client priority), "cupola_mps" (an arbiter, and MPS). All programs of a pair are started
-before the first turn and live until the last; the ways take turns of TURN_SECONDS, and in each round the trainings also run
-alone, so that what drifts on the machine falls on all. Gives for each pair and way <pair>_<way>_{p50,p90,p99}_us,
+before the first turn and live until the last; the ways take turns of TURN_SECONDS, and in each round the training of the
+first way also runs alone, so that what drifts on the machine falls on all. Gives for each pair and way <pair>_<way>_{p50,p90,p99}_us,
 _train_ratio (steps a second beside the server, of those of the plain training alone), and of each pair
 asker_busy_fraction_<pair> (time of the server's kernels of the time of a turn) and longest_kernel_us_<pair> (of the
 training)."""
@@ -50,7 +50,7 @@ class Pair:
         self.jobs = {}  # (way, role) -> Job
         self.latency_ns = {way: [] for way in ("alone", *ways)}
         self.trained = {way: [] for way in ways}  # (steps, seconds) of each turn beside the server
-        self.trained_alone = {way: [] for way in ways}
+        self.trained_alone = []  # the same of the first way's training by itself
         self.started = {}
 
     def begin(self, stack, way, role, system):
@@ -97,8 +97,6 @@ class Pair:
 
     def turn(self, way, seed):
         server, training = self.jobs[way, "server"], self.jobs[way, "training"]
-        say(training, ALONE_SECONDS)
-        self.trained_alone[way].append(rate_of(hear(training, f"{way} training", 60)))
         say(training, TURN_SECONDS)
         say(server, f"{TURN_SECONDS} {seed}")
         self.latency_ns[way] += hear(server, f"{way} server", 90)["latency_ns"]
@@ -108,6 +106,9 @@ class Pair:
         first = self.jobs[self.ways[0], "server"]
         say(first, f"{TURN_SECONDS} {number}")
         self.latency_ns["alone"] += hear(first, "server alone", 60)["latency_ns"]
+        training = self.jobs[self.ways[0], "training"]
+        say(training, ALONE_SECONDS)
+        self.trained_alone.append(rate_of(hear(training, "training alone", 60)))
         for way in self.ways if number % 2 == 0 else reversed(self.ways):
             self.turn(way, number)
 
@@ -117,10 +118,9 @@ class Pair:
             us = [ns / 1000 for ns in samples]
             for share in (50, 90, 99):
                 found[f"{name}_{way}_p{share}_us"] = round(sampling.percentile(us, share / 100), 1)
-        alone = rate(self.trained_alone[self.ways[0]])
+        alone = rate(self.trained_alone)
         for way in self.ways:
             found[f"{name}_{way}_train_ratio"] = round(rate(self.trained[way]) / alone, 4)
-            found[f"{name}_{way}_solo_ratio"] = round(rate(self.trained_alone[way]) / alone, 4)
         if "plain" in self.ways:
             kernels = {}
             for role in RULES:

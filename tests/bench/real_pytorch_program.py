@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import statistics
 import sys
 import time
 
@@ -176,9 +177,12 @@ def train(torch, step, seconds):
     """Reads the loss every LOG_EVERY steps; the times of steps are those of events behind them."""
     events, begin = [], time.monotonic_ns()
     stop = begin + int(seconds * 1e9)
-    done_ns, pending = [], []
+    done_ns, pending, call_ms, host_ms = [], [], [], []
     while time.monotonic_ns() < stop:
+        before, before_cpu = time.monotonic_ns(), time.thread_time_ns()
         loss = step()
+        call_ms.append((time.monotonic_ns() - before) / 1e6)
+        host_ms.append((time.thread_time_ns() - before_cpu) / 1e6)
         event = torch.cuda.Event()
         event.record()
         pending.append(event)
@@ -190,7 +194,8 @@ def train(torch, step, seconds):
             loss.item()
     pending.pop(0).synchronize()
     done_ns.append(time.monotonic_ns())
-    return {"start_ns": begin, "done_ns": done_ns, "steps": len(done_ns)}
+    return {"start_ns": begin, "done_ns": done_ns, "steps": len(done_ns), "call_ms": statistics.median(call_ms),
+            "host_ms": statistics.median(host_ms)}
 
 
 def kernels_us(torch, step, steps=5):
@@ -231,6 +236,9 @@ def main():
         words = line.split()
         if words[0] == "kernels":
             result = {"kernels_us": kernels_us(torch, step)}
+        elif words[0] == "memory":
+            free, total = torch.cuda.mem_get_info()
+            result = {"used_bytes": total - free}
         elif words[0] == "check":
             result = {"losses": [step().item().hex() for _ in range(int(words[1]))]}
         elif options.role == "infer":
