@@ -46,7 +46,7 @@ bool AwaitRoom(LaunchContext& context, uint32_t count, uint32_t nodes) {
     }
     const uint64_t limit_ns = preemption_settings.wait_limit_ns;
     if (limit_ns != 0 && now - since_ns >= limit_ns) return false;
-    wait.Pause(is_held);
+    wait.Pause(/*is_held=*/true);  // what is left in the queue takes long: there is no hurry
   }
 }
 

@@ -2,7 +2,8 @@
 sharing a GPU. Their kernels carry no PTX, and hide in CUDA graphs.
 
 Ways: "alone" (the plain server by itself), "plain", "cupola" (an arbiter, the server of higher priority), "mps", "mps_prio"
-(MPS, the training with a lower client priority), "cupola_mps" (an arbiter, and MPS). All programs of a pair are started
+(MPS, the training with a lower client priority), "cupola_mps" (an arbiter, and MPS); where asked for also "mps_sms": as
+"mps_prio", and the training has SM_PERCENT of the SMs only. All programs of a pair are started
 before the first turn and live until the last; the ways take turns of TURN_SECONDS, and in each round the training of the
 first way also runs alone, so that what drifts on the machine falls on all. Gives for each pair and way <pair>_<way>_{p50,p90,p99}_us,
 _train_ratio (steps a second beside the server, of those of the plain training alone), and of each pair
@@ -23,6 +24,8 @@ PAIRS = {"gpt_graph": ("gpt graph", "gpt graph"), "gpt_eager": ("gpt eager", "gp
          "resnet_compile": ("resnet compile", "resnet compile"),
          "gpt_beside_resnet": ("gpt graph", "resnet graph"), "resnet_beside_gpt": ("resnet graph", "gpt graph")}
 WAYS = ("plain", "cupola", "mps", "mps_prio", "cupola_mps")
+MORE_WAYS = ("mps_sms",)
+SM_PERCENT = 94  # 124 of 132 SMs
 RULES = {"server": {"priority": 10}, "training": {"priority": 0}}
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "real_pytorch_program.py")
 TURN_SECONDS, ALONE_SECONDS = 2.5, 1.0
@@ -69,20 +72,26 @@ class Pair:
         if "cupola" in self.ways:
             stack.enter_context(self.bed.arbiter(corun.config("hpf", RULES)))
             self.both(stack, "cupola", "cupola")
-        if set(self.ways) & {"mps", "mps_prio", "cupola_mps"}:
+        if set(self.ways) & {"mps", "mps_prio", "cupola_mps", *MORE_WAYS}:
             stack.enter_context(self.bed.mps())
             if "mps" in self.ways:
                 self.both(stack, "mps", "plain")
             if "mps_prio" in self.ways:
-                self.begin(stack, "mps_prio", "server", "plain")
-                self.bed.additions["CUDA_MPS_CLIENT_PRIORITY"] = "1"
-                self.begin(stack, "mps_prio", "training", "plain")
-                del self.bed.additions["CUDA_MPS_CLIENT_PRIORITY"]
+                self.by_priority(stack, "mps_prio", CUDA_MPS_CLIENT_PRIORITY="1")
+            if "mps_sms" in self.ways:
+                self.by_priority(stack, "mps_sms", CUDA_MPS_CLIENT_PRIORITY="1", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=str(SM_PERCENT))
             if "cupola_mps" in self.ways:
                 stack.enter_context(self.bed.arbiter(corun.config("hpf", RULES)))
                 self.both(stack, "cupola_mps", "cupola")
         for (way, role), job in self.jobs.items():
             hear(job, f"{self.name} {way} {role}", START_SECONDS)
+
+    def by_priority(self, stack, way, **of_training):
+        self.begin(stack, way, "server", "plain")
+        self.bed.additions.update(of_training)
+        self.begin(stack, way, "training", "plain")
+        for key in of_training:
+            del self.bed.additions[key]
 
     def both(self, stack, way, system):
         for role in RULES:

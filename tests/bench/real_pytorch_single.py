@@ -186,7 +186,7 @@ def ffs(bed, python, seconds_left, seconds=12):
         for label in rules:
             programs.add(label, "cupola", label, *train)
         programs.await_all()
-        programs.work(("heavy", 2), ("light", 2))
+        programs.work(("heavy", 5), ("light", 5))  # their pieces are built meanwhile, as each has its turns
         alone = [rate_of(programs.work(("alone", 3))[0])]
         heavy, light = shared(programs.work(("heavy", seconds), ("light", seconds)))
         alone.append(rate_of(programs.work(("alone", 3))[0]))
