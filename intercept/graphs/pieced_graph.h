@@ -41,7 +41,8 @@ struct PiecedGraph {
   GraphCopy* copy = nullptr;               ///< null: it cannot be launched in pieces
   std::vector<GraphCopy*> replaced;        ///< copies that are to be destroyed; under copy_mutex
   std::vector<uint64_t> node_ns;           ///< expected times, in the order of `copy`
-  uint32_t trials = 0;
+  uint32_t trials = 0;                     ///< of which something was learnt
+  uint32_t void_trials = 0;                ///< during which somebody asked for the GPU
   PieceSet* building = nullptr;            ///< pieces that are being built
   const int* priority = nullptr;           ///< the priority for its kernels; null: their own
 };

@@ -33,6 +33,7 @@ namespace {
 constexpr uint32_t kFirstNodes = 4;    // nodes of a piece while nothing is known of their times
 constexpr uint32_t kMostNodes = 64;    // of a piece, later
 constexpr uint32_t kMostTrials = 4;
+constexpr uint32_t kMostVoidTrials = 8;  // where processes take turns, somebody asks during each
 constexpr uint32_t kBuiltAtOnce = 8;   // pieces built while no launch is guarded
 constexpr uint64_t kLookNs = 2'000'000;  // between two looks whether a trial is over
 constexpr size_t kStackBytes = 256 << 10;
@@ -155,7 +156,7 @@ Built GoOnBuilding(PiecedGraph& graph, PieceSet& set) {
     }
     launch_counters.piece_build_ns.fetch_add(NowNs() - begun_ns, std::memory_order_relaxed);
   }
-  while (set.is_trial && set.events.size() <= set.ranges.size()) {
+  while (set.is_trial && set.events.size() < 2 * set.ranges.size()) {
     CUevent event = nullptr;
     if (CUPOLA_CALL_REAL(cuEventCreate, PFN_cuEventCreate_v2000)(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
       return Built::kRefused;
@@ -215,7 +216,7 @@ bool Cut(PiecedGraph& graph) {
   if (!graph.replaced.empty()) {  // the program has updated the graph: another one may have other times
     for (GraphCopy* copy : std::exchange(graph.replaced, {})) Retire(graph, nullptr, copy);
     graph.node_ns.assign(graph.copy->size(), 0);
-    graph.trials = 0;
+    graph.trials = graph.void_trials = 0;
   }
   const LaunchContext* const context = FindContext(graph.context);
   if (context == nullptr) return KeepWhole(graph, "its context is not known"), false;
@@ -223,7 +224,8 @@ bool Cut(PiecedGraph& graph) {
   const bool is_cut = GatesMayHold(*context);
   const bool is_known = graph.trials != 0;
   PieceLimits limits{.ns = preemption_settings.piece_ns, .nodes = is_known ? kMostNodes : kFirstNodes};
-  const uint32_t most_pieces = MostPieces(graph.copy->leaves());
+  const bool is_trial = is_cut && graph.trials < kMostTrials;
+  const uint32_t most_pieces = MostPieces(graph.copy->leaves(), is_trial);
   if (is_known) limits.ns = std::max(limits.ns, SumOf(graph.node_ns) / (most_pieces - most_pieces / 4));
   if (!is_cut) limits = {.ns = UINT64_MAX, .nodes = UINT32_MAX};
   std::vector<PieceRange> ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
@@ -241,7 +243,7 @@ bool Cut(PiecedGraph& graph) {
   set->expected_ns = SumOf(graph.node_ns);
   for (const PieceRange& range : set->ranges) set->longest_ns = std::max(set->longest_ns, range.ns);
   set->is_cut = is_cut;
-  set->is_trial = is_cut && graph.trials < kMostTrials;
+  set->is_trial = is_trial;
   if (set->is_trial) set->trial.store(PieceSet::Trial::kWanted);
   graph.building = set;
   return true;
@@ -254,13 +256,13 @@ bool Learn(PiecedGraph& graph, PieceSet& set) {
   std::vector<uint64_t> took;
   for (size_t i = 0; i < set.ranges.size(); ++i) {
     float ms = 0;
-    if (elapsed(&ms, set.events[i], set.events[i + 1]) != CUDA_SUCCESS) return false;
+    if (elapsed(&ms, set.events[2 * i], set.events[2 * i + 1]) != CUDA_SUCCESS) return false;
     took.push_back(static_cast<uint64_t>(std::max(ms, 0.0f) * 1e6f));
   }
   LearnFromPieces(set.ranges, took, &graph.node_ns);
   ++graph.trials;
   if (graph.trials == 1) return true;
-  const uint64_t wanted = std::max(preemption_settings.piece_ns, SumOf(took) / MostPieces(set.nodes));
+  const uint64_t wanted = std::max(preemption_settings.piece_ns, SumOf(took) / MostPieces(set.nodes, /*is_trial=*/false));
   for (size_t i = 0; i < took.size(); ++i) {
     if (set.ranges[i].count > 1 && took[i] > wanted + wanted / 4) return true;
   }
@@ -286,9 +288,17 @@ bool WorkOn(PiecedGraph& graph) {
   const CUresult is_over = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000)(set->events.back());
   if (is_over == CUDA_ERROR_NOT_READY) return true;
   LaunchContext* const context = FindContext(graph.context);
+  // Where somebody asked meanwhile, pieces may have shared the GPU's time slices. Such times are better than none, but none
+  // that one would go by after others.
   const bool was_asked = context == nullptr || context->gpu->slot().wake.load() != set->wake;
-  if (is_over != CUDA_SUCCESS || was_asked) {
-    set->trial.store(is_over == CUDA_SUCCESS ? PieceSet::Trial::kWanted : PieceSet::Trial::kNone);
+  if (is_over != CUDA_SUCCESS) {
+    set->trial.store(PieceSet::Trial::kNone);
+  } else if (was_asked && graph.trials != 0) {
+    if (++graph.void_trials == kMostVoidTrials) {
+      graph.trials = kMostTrials;
+      return Cut(graph) && GoOn(graph);
+    }
+    set->trial.store(PieceSet::Trial::kWanted);
   } else if (Learn(graph, *set)) {
     return Cut(graph) && GoOn(graph);
   } else {

@@ -20,18 +20,20 @@ struct LaunchContext;
 
 namespace cupola::intercept::graphs {
 
-/// What the driver has in its queue at most, of all graphs in pieces of a context, in *entries*: one for each node, two for
-/// each piece. Behind a closed gate the driver took 141 to 392 pieces, which were 2,200 to 2,300 entries, before a launch
-/// waited inside it (H100).
+/// What the driver has in its queue at most, of all graphs in pieces of a context. On an H100 it took 141 to 392 pieces behind a
+/// closed gate before a launch waited inside it: 2,200 to 2,300 *entries*, one for each node and two for each piece. On an
+/// H200 it took 480 pieces, whatever was in them: 1,020 calls, which are gate and launch of each piece, and now and then a
+/// write. In a trial a piece has two events as well, so that it counts as two.
 inline constexpr uint32_t kMostQueuedEntries = 1'800, kEntriesOfPiece = 2;
+inline constexpr uint32_t kMostQueuedPieces = 440;
 /// Graphs of more nodes go whole.
 inline constexpr uint32_t kMostNodesInPieces = 1'300;
 
 /// The most pieces of a graph of so many nodes. Longer graphs get longer pieces.
-constexpr uint32_t MostPieces(uint32_t nodes) {
-  constexpr uint32_t kMostPieces = 360;
+constexpr uint32_t MostPieces(uint32_t nodes, bool is_trial) {
+  const uint32_t most = is_trial ? kMostQueuedPieces / 2 : 360;
   const uint32_t room = nodes < kMostQueuedEntries ? (kMostQueuedEntries - nodes) / kEntriesOfPiece : 1;
-  return room < kMostPieces ? room : kMostPieces;
+  return room < most ? room : most;
 }
 
 /// The pieces of a graph, as they were cut once. Never changed once it is published, its atomics excepted.
@@ -41,7 +43,7 @@ struct PieceSet {
   uint32_t changes = 0;            ///< PiecedGraph::changes when it was begun: it is of no use after another one
   std::vector<PieceRange> ranges;
   std::vector<CUgraphExec> execs;  ///< one for each range
-  std::vector<CUevent> events;     ///< for a trial: one before each piece and one behind the last; else empty
+  std::vector<CUevent> events;     ///< for a trial: of each piece one before it, behind its gate, and one behind it; else empty
   uint32_t nodes = 0;
   uint64_t expected_ns = 0;        ///< of all pieces together; 0 = not known yet
   uint64_t longest_ns = 0;         ///< of the longest piece; 0 = not known yet

@@ -26,17 +26,19 @@ namespace {
 // A write costs the stream 2 us (H200), so it is not made behind each piece.
 constexpr uint32_t kPiecesAWrite = 8;
 
-// Waits until the driver has room for `count` pieces of `nodes` together. False: pieces before them do not go on although
+// Waits until the driver has room for the pieces. False: pieces before them do not go on although
 // nobody holds the process; perhaps they wait for what the program does next.
-bool AwaitRoom(LaunchContext& context, uint32_t count, uint32_t nodes) {
+bool AwaitRoom(LaunchContext& context, const graphs::PieceSet& set) {
+  const auto count = static_cast<uint32_t>(set.execs.size());
+  const uint32_t counted = set.trial.load() == graphs::PieceSet::Trial::kWanted ? 2 * count : count;
   const PieceQueue& queue = context.pieces;
   PatientWait wait;
   uint32_t seen = queue.left();
   uint64_t since_ns = 0;
   for (;;) {
     const uint32_t left = queue.left();
-    const uint64_t entries = (left + count) * (uint64_t{nodes} + graphs::kEntriesOfPiece * count) / count;
-    const bool fits = entries <= graphs::kMostQueuedEntries;
+    const uint64_t entries = (left + count) * (uint64_t{set.nodes} + graphs::kEntriesOfPiece * count) / count;
+    const bool fits = entries <= graphs::kMostQueuedEntries && left + counted <= graphs::kMostQueuedPieces;
     if (left == 0 || fits) return true;
     const uint64_t now = NowNs();
     const bool is_held = context.gpu->requests() != 0;
@@ -90,13 +92,13 @@ CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey
   bool is_timed = is_trial;
   for (size_t i = 0; i < set.execs.size() && result == CUDA_SUCCESS; ++i) {
     GateStream(context, launch, stream, GateWhen::kAlways);  // plant: piece_ungated
-    if (is_timed) is_timed = RecordEvent(launch, set.events[i]);
+    if (is_timed) is_timed = RecordEvent(launch, set.events[2 * i]);
     result = launch_graph(set.execs[i], launch.stream);  // plant: piece_early
+    if (is_timed) is_timed = RecordEvent(launch, set.events[2 * i + 1]);
     if (++unwritten < kPiecesAWrite && i + 1 != set.execs.size() && result == CUDA_SUCCESS) continue;
     WriteEnded(context, launch, unwritten);
     unwritten = 0;
   }
-  if (is_timed && result == CUDA_SUCCESS) is_timed = RecordEvent(launch, set.events.back());
   context.queued.Add(set.execs.size() + set.execs.size() / kPiecesAWrite + 1);
   if (is_trial && is_timed && result == CUDA_SUCCESS) {
     graphs::OnTrialSubmitted(set);
@@ -109,9 +111,8 @@ CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey
 // In pieces, if there are any and nothing speaks against it. False: nothing was done.
 bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey& stream, graphs::PieceSet& set,
                   CUresult* result) {
-  const auto count = static_cast<uint32_t>(set.execs.size());
   if (context.pieces.left() != 0 && context.pieces.stream.load() != stream.stream) return false;
-  if (!AwaitRoom(context, count, set.nodes)) return false;
+  if (!AwaitRoom(context, set)) return false;
   preempt::EnterPlain(context);
   const uint64_t hold = preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
   {

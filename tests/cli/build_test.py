@@ -173,6 +173,13 @@ class Programs(BuildTest):
             file.write("// once more\n")
         self.assertEqual([i["state"] for i in self.build(one, "--no-libraries")["images"]], ["built"])
 
+    def test_ptx_for_exactly_one_architecture(self):
+        """Triton's PTX is for sm_90a, and says so in its text only."""
+        for name, target in (("with_a", "sm_90a"), ("without", "sm_90")):
+            ptx = self.write(name + ".ptx", PTX.format(name="scale").replace("sm_80", target))
+            found = self.build(ptx)
+            self.assertEqual((name, found["preemptible"], found["preemptible_bit_exact"], found["sliced"]), (name, 1, 1, 1))
+
     def test_a_folder_without_such_cubins(self):
         os.makedirs(self.path("empty"))
         done = self.cupola("build", self.path("empty"), code=1)

@@ -66,7 +66,7 @@ class Builder {
   void DescribeTask(store::BundleKernel& kernel) const;
   Result<std::vector<std::byte>> Bundle();
 
-  const ModuleInput& input_;
+  ModuleInput input_;
   const ModuleOptions& options_;
   const Compiler& compiler_;
   ptx::Module module_;                // the program's PTX; PinRoundings changes it
@@ -451,10 +451,21 @@ Result<std::vector<std::byte>> Builder::Bundle() {
   return writer.Finish();
 }
 
+/// 'a' of {"sm_90a"} for 90: PTX that stands by itself, as Triton's, says only in its text that it is for exactly that
+/// architecture [11.1.2].
+char SuffixOf(const std::vector<std::string>& targets, uint32_t arch) {
+  const std::string name = fmt::format("sm_{}", arch);
+  for (const std::string& target : targets) {
+    if (target.size() == name.size() + 1 && target.starts_with(name)) return target.back();
+  }
+  return 0;
+}
+
 Result<BuiltModule> Builder::Build() {
   Result<ptx::Module> module = ptx::Parse(input_.ptx, input_.name);
   if (!module) return module.error();
   module_ = *std::move(module);
+  if (input_.arch_suffix == 0) input_.arch_suffix = SuffixOf(module_.targets, input_.arch);
   for (const auto& item : module_.items) {
     const auto* function = std::get_if<ptx::Function>(&item);
     if (function == nullptr || !function->is_entry || !function->body) continue;
