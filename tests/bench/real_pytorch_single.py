@@ -168,14 +168,16 @@ def footprint(bed, python, seconds_left, rounds=7):
              "rounds": len(took["plain"])})
 
 
-def shared(answers):
-    """Steps a second of each answer of a training, of the time in which all of them worked."""
+def shared(answers, parts=1):
+    """Steps a second of each answer of a training, of the time in which all of them worked: a list for each of `parts` equal
+    parts of that time."""
     begin = max(answer["done_ns"][0] for answer in answers)
-    end = min(answer["done_ns"][-1] for answer in answers)
-    return [sum(begin <= at < end for at in answer["done_ns"]) / max((end - begin) / 1e9, 1e-9) for answer in answers]
+    length = max(min(answer["done_ns"][-1] for answer in answers) - begin, parts) / parts
+    ends = [(begin + part * length, begin + (part + 1) * length) for part in range(parts)]
+    return [[sum(first <= at < last for at in answer["done_ns"]) / (length / 1e9) for answer in answers] for first, last in ends]
 
 
-def ffs(bed, python, seconds_left, seconds=12):
+def ffs(bed, python, seconds_left, seconds=20):
     rules = {"heavy": {"weight": 2}, "light": {"weight": 1}}
     train = ("train", "--model", "gpt", "--mode", "graph")
     with contextlib.ExitStack() as stack:
@@ -186,13 +188,16 @@ def ffs(bed, python, seconds_left, seconds=12):
         for label in rules:
             programs.add(label, "cupola", label, *train)
         programs.await_all()
-        programs.work(("heavy", 5), ("light", 5))  # their pieces are built meanwhile, as each has its turns
+        programs.work(("heavy", 8), ("light", 8))  # their pieces are built meanwhile, as each has its turns
         alone = [rate_of(programs.work(("alone", 3))[0])]
-        heavy, light = shared(programs.work(("heavy", seconds), ("light", seconds)))
+        answers = programs.work(("heavy", seconds), ("light", seconds))
         alone.append(rate_of(programs.work(("alone", 3))[0]))
         programs.end()
+    (heavy, light), = shared(answers)
+    shares = [round(100 * one / max(one + other, 1e-9), 1) for one, other in shared(answers, 5)]
     return ({"ffs_share_pct": round(100 * heavy / (heavy + light), 2), "ffs_sum_ratio": round((heavy + light) / rate(alone), 4)},
-            {"steps_per_s": {"heavy": round(heavy, 3), "light": round(light, 3), "alone": round(rate(alone), 3)}})
+            {"steps_per_s": {"heavy": round(heavy, 3), "light": round(light, 3), "alone": round(rate(alone), 3)},
+             "share_pct_of_each_fifth": shares})
 
 
 def three(bed, python, seconds_left, rounds=4):
