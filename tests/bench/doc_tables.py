@@ -7,6 +7,7 @@ import json
 import os
 import re
 
+import real_pytorch_tables
 from flep_report import table
 
 ARBITER_ROWS = [  # (metric, what is launched, goal, predicted before it was measured)
@@ -217,7 +218,15 @@ def gpu_suite(results):
     return table(["what", *(gpu for gpu, _ in found)], rows)
 
 
-TABLES = {made.__name__: made for made in (arbiter_cost, preemption, narrow_rates, narrow_times,
+def pytorch_pairs(results):
+    return real_pytorch_tables.pairs(of(results, "real_pytorch"))
+
+
+def pytorch_single(results):
+    return real_pytorch_tables.single(of(results, "real_pytorch"))
+
+
+TABLES = {made.__name__: made for made in (pytorch_pairs, pytorch_single, arbiter_cost, preemption, narrow_rates, narrow_times,
                                            narrow_beside, unmodified, unmodified_long, gpu_suite)}
 PLACE = re.compile(r"(?P<begin><!-- table (?P<name>\w+) -->\n).*?(?P<end>\n<!-- end of table -->)",
                    re.DOTALL)
