@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
 import real_pytorch  # noqa: E402
+import real_pytorch_single  # noqa: E402
 
 ANSWER_US = {"plain": 300, "cupola": 150}  # beside training; alone 100
 STEP_MS = {"plain": 12, "cupola": 11}      # beside the server; alone 10
@@ -103,6 +104,29 @@ class Pair(unittest.TestCase):
     def test_without_time_there_is_no_figure(self):
         with self.assertRaises(real_pytorch.corun.Failed):
             real_pytorch.measure(Bed(), "python", "gpt_graph", 1, ("plain",), seconds_left=lambda: 5)
+
+
+class Single(unittest.TestCase):
+    def test_shares_are_of_the_time_in_which_all_worked(self):
+        fast = {"done_ns": [i * 100_000_000 for i in range(101)]}        # 10 a second, from 0 to 10 s
+        slow = {"done_ns": [i * 200_000_000 for i in range(10, 101)]}    # 5 a second, from 2 to 20 s
+        self.assertEqual(real_pytorch_single.shared([fast, slow]), [[10, 5]])
+        self.assertEqual(real_pytorch_single.shared([fast, slow], 4), [[10, 5]] * 4)
+        slower_later = {"done_ns": fast["done_ns"][:51] + [5_000_000_000 + i * 500_000_000 for i in range(1, 11)]}
+        halves = real_pytorch_single.shared([fast, slower_later], 2)
+        self.assertEqual([half[1] for half in halves], [10, 2])
+
+    def test_overhead_is_the_median_over_rounds_of_their_own_plain_step(self):
+        rounds = [{"plain": 1.0, "solo": 1.01}, {"plain": 2.0, "solo": 2.04}, {"plain": 1.0, "solo": 3.0}]
+        self.assertEqual(real_pytorch_single.percent_over(rounds, "solo"), 2)
+
+    def test_what_the_library_says_is_found(self):
+        said = ("cupola: preemption: 1528 pieces of graphs built in 452 us each\n"
+                "cupola: preemption: of 2689 ms of GPU time 42 % could be stopped at blocks, 58 % between kernels, 0 % not at all\n"
+                "cupola: preemption: 35 shapes of plain kernels of 20 us or more were predicted, off by 64 per mille on average\n")
+        self.assertEqual(real_pytorch_single.BUILT.search(said).groups(), ("1528", "452"))
+        self.assertEqual(real_pytorch_single.STOPPABLE.search(said).groups(), ("42", "58"))
+        self.assertEqual(real_pytorch_single.ERROR.search(said)[1], "64")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // How graphs are cut into pieces (intercept/graphs/piece_cut.h).
 #include "intercept/graphs/piece_cut.h"
+#include "intercept/graphs/pieces.h"
 
 #include <gtest/gtest.h>
 
@@ -118,6 +119,18 @@ TEST(LearnFromPieces, SpreadsATimeAsWasExpected) {
   std::vector<uint64_t> known{100, 300, 0, 0};
   LearnFromPieces({{.first = 0, .count = 2, .ns = 400}, {.first = 2, .count = 2, .ns = 0}}, {800, 50}, &known);
   EXPECT_EQ(known, (std::vector<uint64_t>{200, 600, 25, 25}));
+}
+
+// A launch in pieces must fit into an empty queue, or it would never go out; in a trial each piece has two events as well, and
+// the driver took 1,020 calls (pieces.h).
+TEST(MostPieces, FitIntoTheDriversQueue) {
+  for (uint32_t nodes = 1; nodes <= kMostNodesInPieces; ++nodes) {
+    const uint32_t pieces = MostPieces(nodes, /*is_trial=*/false), in_trial = MostPieces(nodes, /*is_trial=*/true);
+    ASSERT_LE(nodes + kEntriesOfPiece * pieces, kMostQueuedEntries) << nodes;
+    ASSERT_LE(pieces, kMostQueuedPieces);
+    ASSERT_LE(4 * in_trial + in_trial / 8 + 1, 1020u);
+    ASSERT_GE(in_trial, 200u) << nodes;
+  }
 }
 
 }  // namespace
