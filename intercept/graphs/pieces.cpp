@@ -288,8 +288,8 @@ bool WorkOn(PiecedGraph& graph) {
   const CUresult is_over = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000)(set->events.back());
   if (is_over == CUDA_ERROR_NOT_READY) return true;
   LaunchContext* const context = FindContext(graph.context);
-  // Where somebody asked meanwhile, pieces may have shared the GPU's time slices. Such times are better than none, but none
-  // that one would go by after others.
+  // Where somebody asked meanwhile, pieces may have shared the GPU's time slices. Such times are learnt only where nothing is
+  // known yet.
   const bool was_asked = context == nullptr || context->gpu->slot().wake.load() != set->wake;
   if (is_over != CUDA_SUCCESS) {
     set->trial.store(PieceSet::Trial::kNone);

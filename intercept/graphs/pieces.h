@@ -31,7 +31,8 @@ inline constexpr uint32_t kMostNodesInPieces = 1'300;
 
 /// The most pieces of a graph of so many nodes. Longer graphs get longer pieces.
 constexpr uint32_t MostPieces(uint32_t nodes, bool is_trial) {
-  const uint32_t most = is_trial ? kMostQueuedPieces / 2 : 360;
+  constexpr uint32_t kMostPieces = 360;
+  const uint32_t most = is_trial ? kMostQueuedPieces / 2 : kMostPieces;
   const uint32_t room = nodes < kMostQueuedEntries ? (kMostQueuedEntries - nodes) / kEntriesOfPiece : 1;
   return room < most ? room : most;
 }

@@ -30,9 +30,12 @@ void AskChoice::Note(AskAt asked, uint64_t begun_ns, uint64_t waits_ns, uint64_t
 /// How much of the time the others lose, as a part: while they are held and this process does not use the GPU. What a burst
 /// that holds them from its first launch on waits for is its own work.
 double AskChoice::LossOf(AskAt at) const noexcept {
-  const uint64_t own_ns = way(AskAt::kFirstLaunch).wait_ns, wait_ns = way(at).wait_ns;
-  const uint64_t lost_ns = at == AskAt::kFirstLaunch ? issue_.ns() : at == AskAt::kNever || wait_ns < own_ns ? 0 : wait_ns - own_ns;
-  return period_ns_ == 0 ? 1 : static_cast<double>(lost_ns) / static_cast<double>(period_ns_);
+  if (period_ns_ == 0) return 1;
+  const uint64_t own_ns = way(AskAt::kFirstLaunch).wait_ns;
+  uint64_t lost_ns = 0;
+  if (at == AskAt::kFirstLaunch) lost_ns = issue_.ns();
+  if (at == AskAt::kWait) lost_ns = std::max(way(at).wait_ns, own_ns) - own_ns;
+  return static_cast<double>(lost_ns) / static_cast<double>(period_ns_);
 }
 
 /// Whether it pays to ask as `more`, by which the others lose more than by `less`.

@@ -28,9 +28,9 @@ constexpr uint32_t kPiecesAWrite = 8;
 
 // Waits until the driver has room for the pieces. False: pieces before them do not go on although
 // nobody holds the process; perhaps they wait for what the program does next.
-bool AwaitRoom(LaunchContext& context, const graphs::PieceSet& set) {
+bool AwaitRoom(LaunchContext& context, const graphs::PieceSet& set, bool is_trial) {
   const auto count = static_cast<uint32_t>(set.execs.size());
-  const uint32_t counted = set.trial.load() == graphs::PieceSet::Trial::kWanted ? 2 * count : count;
+  const uint32_t counted = is_trial ? 2 * count : count;
   const PieceQueue& queue = context.pieces;
   PatientWait wait;
   uint32_t seen = queue.left();
@@ -78,12 +78,11 @@ bool RecordEvent(const Launch& launch, CUevent event) {
 }
 
 // Puts all pieces into the stream. The first that the driver refuses ends the row; what it refused is returned.
-CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey& stream, graphs::PieceSet& set) {
+CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey& stream, graphs::PieceSet& set,
+                   bool is_trial) {
   using Trial = graphs::PieceSet::Trial;
   const auto launch_graph = Real<PFN_cuGraphLaunch_v10000>(launch.per_thread ? Call::k_cuGraphLaunch_ptsz
                                                                               : Call::k_cuGraphLaunch);
-  Trial wanted = Trial::kWanted;
-  const bool is_trial = set.trial.compare_exchange_strong(wanted, Trial::kBegun);
   if (is_trial) set.wake = context.gpu->slot().wake.load();
   context.pieces.stream.store(stream.stream);
   context.pieces.longest_ns.store(set.longest_ns);
@@ -112,14 +111,20 @@ CUresult PutPieces(LaunchContext& context, const Launch& launch, const StreamKey
 bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey& stream, graphs::PieceSet& set,
                   CUresult* result) {
   if (context.pieces.left() != 0 && context.pieces.stream.load() != stream.stream) return false;
-  if (!AwaitRoom(context, set)) return false;
+  using Trial = graphs::PieceSet::Trial;
+  Trial wanted = Trial::kWanted;
+  const bool is_trial = set.trial.compare_exchange_strong(wanted, Trial::kBegun);
+  if (!AwaitRoom(context, set, is_trial)) {
+    if (is_trial) set.trial.store(Trial::kWanted);
+    return false;
+  }
   preempt::EnterPlain(context);
   const uint64_t hold = preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
   {
     const MutexLock lock(context.launch_mutex);
     // No other thread's work comes between the pieces.
     context.half_made.store(1);
-    *result = PutPieces(context, launch, stream, set);
+    *result = PutPieces(context, launch, stream, set, is_trial);
     context.half_made.store(0);
   }
   preempt::EndHold(hold);

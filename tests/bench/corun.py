@@ -108,9 +108,9 @@ class Bed:
     def program(self, name):
         return f"{self.build}/apps/{'static' if self.device == 'gpu' else 'shared'}/{name}"
 
-    def start(self, system, label, command, output=None):
-        """Starts a program, `label` being its name in the arbiter's rules."""
-        environ = {**self.environ, **self.additions}
+    def start(self, system, label, command, output=None, environ=None):
+        """Starts a program, `label` being its name in the arbiter's rules. `environ`: additions for it alone."""
+        environ = {**self.environ, **self.additions, **(environ or {})}
         if system == "cupola":
             environ.update({"CUPOLA_LABEL": label, "CUPOLA_STORE": self.store,
                             "CUPOLA_LOG": "info"})

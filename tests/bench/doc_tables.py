@@ -8,6 +8,7 @@ import os
 import re
 
 import real_pytorch_tables
+import result_file
 from flep_report import table
 
 ARBITER_ROWS = [  # (metric, what is launched, goal, predicted before it was measured)
@@ -103,8 +104,7 @@ def several(metrics, names, digits=1):
 
 def commit_of(result, section=None):
     """The commit of a section; a file may have sections from several calls."""
-    fact = result.get("detail", {}).get("measured", {}).get(section, result)
-    return f"{str(fact.get('commit'))[:9]}, {str(fact.get('date'))[:10]}"
+    return result_file.origin_of(result.get("detail", {}).get("measured", {}).get(section, result))
 
 
 def arbiter_cost(results):

@@ -3,9 +3,9 @@ sharing a GPU. Their kernels carry no PTX, and hide in CUDA graphs.
 
 Ways: "alone" (the plain server by itself), "plain", "cupola" (an arbiter, the server of higher priority), "mps", "mps_prio"
 (MPS, the training with a lower client priority), "cupola_mps" (an arbiter, and MPS); where asked for also "mps_sms": as
-"mps_prio", and the training has SM_PERCENT of the SMs only. All programs of a pair are started
-before the first turn and live until the last; the ways take turns of TURN_SECONDS, and in each round the training of the
-first way also runs alone, so that what drifts on the machine falls on all. Gives for each pair and way <pair>_<way>_{p50,p90,p99}_us,
+"mps_prio", and the training has SM_PERCENT of the SMs only. All programs of a pair are started before the first turn and
+live until the last; the ways take turns of TURN_SECONDS, and in each round the training of the first way also runs alone, so
+that what drifts on the machine falls on all. Gives for each pair and way <pair>_<way>_{p50,p90,p99}_us,
 _train_ratio (steps a second beside the server, of those of the plain training alone), and of each pair
 asker_busy_fraction_<pair> (time of the server's kernels of the time of a turn) and longest_kernel_us_<pair> (of the
 training)."""
@@ -56,11 +56,11 @@ class Pair:
         self.trained_alone = []  # the same of the first way's training by itself
         self.started = {}
 
-    def begin(self, stack, way, role, system):
+    def begin(self, stack, way, role, system, **environ):
         model, mode = PAIRS[self.name][role == "training"].split()
         word = {"server": "infer", "training": "train"}[role]
         command = [self.python, PROGRAM, word, "--model", model, "--mode", mode, "--batch", str(self.batch)]
-        job = self.bed.start(system, role, command)
+        job = self.bed.start(system, role, command, environ=environ)
         self.jobs[way, role] = job
         stack.callback(job.kill)
 
@@ -88,10 +88,7 @@ class Pair:
 
     def by_priority(self, stack, way, **of_training):
         self.begin(stack, way, "server", "plain")
-        self.bed.additions.update(of_training)
-        self.begin(stack, way, "training", "plain")
-        for key in of_training:
-            del self.bed.additions[key]
+        self.begin(stack, way, "training", "plain", **of_training)
 
     def both(self, stack, way, system):
         for role in RULES:

@@ -20,7 +20,6 @@ import contextlib
 import re
 import select
 import statistics
-import sys
 import time
 
 import corun
@@ -44,10 +43,7 @@ class Programs:
 
     def add(self, name, system, label, *arguments, **environ):
         """`environ`: additions to its environment."""
-        self.bed.additions.update(environ)
-        job = self.bed.start(system, label, [self.python, PROGRAM, *arguments])
-        for key in environ:
-            del self.bed.additions[key]
+        job = self.bed.start(system, label, [self.python, PROGRAM, *arguments], environ=environ)
         self.stack.callback(job.kill)
         self.jobs[name] = job
 
@@ -262,11 +258,3 @@ def losses(bed, python, seconds_left):
 
 
 SECTIONS = {"overhead": overhead, "footprint": footprint, "ffs": ffs, "three": three, "losses": losses}
-
-
-def measure(bed, python, name, seconds_left):
-    return SECTIONS[name](bed, python, seconds_left)
-
-
-if __name__ == "__main__":
-    sys.exit("run scripts/bench real_pytorch --sections " + ",".join(SECTIONS))

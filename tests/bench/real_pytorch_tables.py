@@ -1,4 +1,5 @@
 """The tables of docs/results/real-pytorch.md, of what real_pytorch.json holds. Standard library only."""
+import result_file
 from flep_report import table
 
 PAIRS = [("gpt_graph", "transformer as graph beside a training as graph"),
@@ -37,8 +38,7 @@ def us(value):
 
 
 def origin(result, metric):
-    fact = result.get("measured", {}).get(metric, {})
-    return f"{str(fact.get('commit'))[:9]}, {str(fact.get('date'))[:10]}"
+    return result_file.origin_of(result.get("measured", {}).get(metric, {}))
 
 
 def pairs(found):

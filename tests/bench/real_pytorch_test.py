@@ -60,7 +60,7 @@ class Bed:
     def __init__(self):
         self.heard, self.counted, self.killed, self.additions, self.commands, self.jobs = [], [], 0, {}, [], {}
 
-    def start(self, system, label, command):
+    def start(self, system, label, command, environ):
         self.commands.append(command[2:])
         return Job(self, system, label, command)
 

@@ -74,6 +74,11 @@ def write(path, document):
         raise
 
 
+def origin_of(facts):
+    """"<commit>, <day>" of what has "commit" and "date", as in "measured" of a file, or in the file itself."""
+    return f"{str(facts.get('commit'))[:9]}, {str(facts.get('date'))[:10]}"
+
+
 class RawSamples:
     """The samples that summaries were made of, in FOLDER/NAME.jsonl.xz: a line {"of", "commit", "date", "samples"}
     for each cell, written as soon as it is there. Without a folder they are dropped. Not for several threads."""
