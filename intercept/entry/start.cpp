@@ -12,6 +12,7 @@
 #include "intercept/facts/streams.h"
 #include "intercept/graphs/pieces.h"
 #include "intercept/launch/plain_times.h"
+#include "intercept/path/graph_feeder.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/process/driver.h"
 #include "intercept/process/first_call.h"
@@ -43,6 +44,7 @@ void ForgetAfterFork() {
   ResetGraphsAfterFork();
   ResetModuleHooksAfterFork();
   graphs::ForgetGraphsAfterFork();
+  ForgetFeedingAfterFork();
   preempt::ForgetPreemptionAfterFork();
   tasks::ForgetTasksAfterFork();
   batches::ForgetBatchesAfterFork();
@@ -56,6 +58,7 @@ void ForgetAfterFork() {
 void AtExit() {
   preempt::EndPreemptionAtExit();
   graphs::EndGraphsAtExit();
+  EndFeedingAtExit();
   FlushTimingAtExit();
   SayRecordsAtExit();
   WriteReportAtExit();
@@ -72,6 +75,7 @@ RecordingState StartAll() {
   const RecordingState state = OpenRecords();
   preempt::StartPreemption();
   graphs::StartGraphs();
+  StartFeeding();
   // Launches that are recorded stay launches, so that they can be measured.
   if (state == RecordingState::kOff) tasks::StartTasks();
   batches::StartBatches();

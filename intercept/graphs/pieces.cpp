@@ -11,6 +11,7 @@
 #include "intercept/facts/streams.h"
 #include "intercept/graphs/graph_copy.h"
 #include "intercept/graphs/pieced_graph.h"
+#include "intercept/graphs/queue_setup.h"
 #include "intercept/launch/agent_context.h"
 #include "intercept/launch/gates.h"
 #include "intercept/launch/gpu_board.h"
@@ -62,7 +63,7 @@ void TellBuilder() {
 /// no launch may be guarded meanwhile.
 struct Retired {
   CUcontext context = nullptr;  ///< null: it has ended, and its objects with it
-  uint32_t given = 0;           ///< PieceQueue::given then
+  uint32_t promised = 0;        ///< PieceQueue::promised then
   PieceSet* set = nullptr;
   GraphCopy* copy = nullptr;
 };
@@ -72,17 +73,16 @@ void Retire(const PiecedGraph& graph, PieceSet* set, GraphCopy* copy = nullptr) 
   if (set == nullptr && copy == nullptr) return;
   if (retired == nullptr) retired = new std::vector<Retired>;
   const LaunchContext* const context = graph.has_context ? FindContext(graph.context) : nullptr;
-  const uint32_t given = context != nullptr ? context->pieces.given.load() : 0;
-  retired->push_back({graph.has_context ? graph.context : nullptr, given, set, copy});
+  const uint32_t promised = context != nullptr ? context->pieces.promised.load() : 0;
+  retired->push_back({graph.has_context ? graph.context : nullptr, promised, set, copy});
 }
 
 /// Whether pieces that were put into streams before may still run. A copy keeps what its nodes use (CUDA user objects),
 /// also after the program has destroyed its own graph.
 bool MayRun(const Retired& one) {
   const LaunchContext* const context = FindContext(one.context);
-  if (context == nullptr || context->pieces.word_device.load() == 0) return false;
-  const uint32_t ended = context->pieces.given.load() - context->pieces.left();
-  return static_cast<int32_t>(ended - one.given) < 0;
+  if (context == nullptr || context->pieces.words_device.load() == 0) return false;
+  return static_cast<int32_t>(context->pieces.ended() - one.promised) < 0;
 }
 
 /// False: not now. The process's end destroys everything too.
@@ -114,27 +114,6 @@ bool DestroyRetired() {
   if (retired == nullptr) return false;
   std::erase_if(*retired, Destroy);
   return !retired->empty();
-}
-
-enum class Built : uint8_t {
-  kAll,
-  kRefused,
-  kNotNow,  ///< calls of ours may not be made now, since work waits for the program
-};
-
-/// Makes the word to which streams write how many pieces have ended.
-Built MakeWord(const PiecedGraph& graph) {
-  LaunchContext* const context = FindContext(graph.context);
-  if (context == nullptr) return Built::kRefused;
-  PieceQueue& queue = context->pieces;
-  if (queue.word_device.load() != 0) return Built::kAll;
-  const OwnCallScope scope;
-  if (!scope.may_ask()) return Built::kNotNow;
-  const CUdeviceptr device = RegisterKept(&queue.word, sizeof(uint32_t));
-  if (device == 0) return Built::kRefused;
-  __atomic_store_n(static_cast<uint32_t*>(queue.word), queue.given.load(), __ATOMIC_RELEASE);
-  queue.word_device.store(device);
-  return Built::kAll;
 }
 
 /// Goes on building the pieces of `set`. No launch of the context is guarded while a few of them are built, and the
@@ -193,8 +172,7 @@ void KeepWhole(PiecedGraph& graph, const char* why) {
 
 /// Goes on with `building`, which is of the graph as it is now. Returns whether that is to be gone on with soon.
 bool GoOn(PiecedGraph& graph) {
-  Built built = MakeWord(graph);
-  if (built == Built::kAll) built = GoOnBuilding(graph, *graph.building);
+  const Built built = GoOnBuilding(graph, *graph.building);
   if (built == Built::kNotNow) return true;
   PieceSet* const set = std::exchange(graph.building, nullptr);
   if (built == Built::kRefused) {
@@ -210,7 +188,7 @@ bool GoOn(PiecedGraph& graph) {
 
 /// Cuts the graph by what is known of its nodes, or keeps it in one piece where nobody may ask the process to yield.
 /// Returns whether `building` is to be gone on with.
-bool Cut(PiecedGraph& graph) {
+bool Cut(PiecedGraph& graph, const LaunchContext& context) {
   const uint32_t changes = graph.changes.load();
   const MutexLock lock(graph.copy_mutex);
   if (!graph.replaced.empty()) {  // the program has updated the graph: another one may have other times
@@ -218,14 +196,14 @@ bool Cut(PiecedGraph& graph) {
     graph.node_ns.assign(graph.copy->size(), 0);
     graph.trials = graph.void_trials = 0;
   }
-  const LaunchContext* const context = FindContext(graph.context);
-  if (context == nullptr) return KeepWhole(graph, "its context is not known"), false;
-  graph.priority = WantsPriority(*context) ? &context->greatest_priority : nullptr;
-  const bool is_cut = GatesMayHold(*context);
+  const bool is_fed = context.pieces.feed_stream != nullptr;
+  if (!is_fed && graph.copy->leaves() > kMostNodesUnfed) return KeepWhole(graph, "it has too many nodes"), false;
+  graph.priority = WantsPriority(context) ? &context.greatest_priority : nullptr;
+  const bool is_cut = GatesMayHold(context);
   const bool is_known = graph.trials != 0;
   PieceLimits limits{.ns = preemption_settings.piece_ns, .nodes = is_known ? kMostNodes : kFirstNodes};
   const bool is_trial = is_cut && graph.trials < kMostTrials;
-  const uint32_t most_pieces = MostPieces(graph.copy->leaves(), is_trial);
+  const uint32_t most_pieces = MostPieces(graph.copy->leaves(), is_trial, is_fed);
   if (is_known) limits.ns = std::max(limits.ns, SumOf(graph.node_ns) / (most_pieces - most_pieces / 4));
   if (!is_cut) limits = {.ns = UINT64_MAX, .nodes = UINT32_MAX};
   std::vector<PieceRange> ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
@@ -243,6 +221,7 @@ bool Cut(PiecedGraph& graph) {
   set->expected_ns = SumOf(graph.node_ns);
   for (const PieceRange& range : set->ranges) set->longest_ns = std::max(set->longest_ns, range.ns);
   set->is_cut = is_cut;
+  set->most_pieces = MostPieces(set->nodes, /*is_trial=*/false, is_fed);
   set->is_trial = is_trial;
   if (set->is_trial) set->trial.store(PieceSet::Trial::kWanted);
   graph.building = set;
@@ -262,11 +241,23 @@ bool Learn(PiecedGraph& graph, PieceSet& set) {
   LearnFromPieces(set.ranges, took, &graph.node_ns);
   ++graph.trials;
   if (graph.trials == 1) return true;
-  const uint64_t wanted = std::max(preemption_settings.piece_ns, SumOf(took) / MostPieces(set.nodes, /*is_trial=*/false));
+  const uint64_t wanted = std::max(preemption_settings.piece_ns, SumOf(took) / set.most_pieces);
   for (size_t i = 0; i < took.size(); ++i) {
     if (set.ranges[i].count > 1 && took[i] > wanted + wanted / 4) return true;
   }
   return set.ranges.size() > 1 + 2 * SumOf(took) / wanted;
+}
+
+/// Cuts the graph and begins to build the pieces. Returns whether it is to be looked at again soon.
+bool BeginToBuild(PiecedGraph& graph) {
+  LaunchContext* const context = FindContext(graph.context);
+  const Built made = context != nullptr ? MakeQueue(context) : Built::kRefused;
+  if (made == Built::kRefused) {
+    KeepWhole(graph, "the driver refuses what its pieces need");
+    return false;
+  }
+  if (made == Built::kNotNow) return true;
+  return Cut(graph, *context) && GoOn(graph);
 }
 
 /// What is to be done for one graph. Returns whether it is to be looked at again soon.
@@ -281,7 +272,7 @@ bool WorkOn(PiecedGraph& graph) {
   if (state != State::kWanted && state != State::kReady && state != State::kGone) return false;
   if (TakeContext(graph.context) != CUDA_SUCCESS) return false;
   if (graph.building != nullptr && state != State::kGone) return GoOn(graph);
-  if (state == State::kWanted) return Cut(graph) && GoOn(graph);
+  if (state == State::kWanted) return BeginToBuild(graph);
   PieceSet* const set = graph.set.load();
   if (state == State::kGone || set == nullptr) return false;
   if (set->trial.load() != PieceSet::Trial::kSubmitted) return false;
@@ -296,11 +287,11 @@ bool WorkOn(PiecedGraph& graph) {
   } else if (was_asked && graph.trials != 0) {
     if (++graph.void_trials == kMostVoidTrials) {
       graph.trials = kMostTrials;
-      return Cut(graph) && GoOn(graph);
+      return BeginToBuild(graph);
     }
     set->trial.store(PieceSet::Trial::kWanted);
   } else if (Learn(graph, *set)) {
-    return Cut(graph) && GoOn(graph);
+    return BeginToBuild(graph);
   } else {
     set->trial.store(PieceSet::Trial::kNone);
   }

@@ -26,12 +26,15 @@ namespace cupola::intercept::graphs {
 /// write. In a trial a piece has two events as well, so that it counts as two.
 inline constexpr uint32_t kMostQueuedEntries = 1'800, kEntriesOfPiece = 2;
 inline constexpr uint32_t kMostQueuedPieces = 440;
-/// Graphs of more nodes go whole.
-inline constexpr uint32_t kMostNodesInPieces = 1'300;
+/// Graphs of more nodes go whole; those of more than kMostNodesUnfed also where no launch can be deferred
+/// (launch/piece_queue.h).
+inline constexpr uint32_t kMostNodesInPieces = 20'000, kMostNodesUnfed = 1'300;
 
-/// The most pieces of a graph of so many nodes. Longer graphs get longer pieces.
-constexpr uint32_t MostPieces(uint32_t nodes, bool is_trial) {
-  constexpr uint32_t kMostPieces = 360;
+/// The most pieces of a graph of so many nodes. Longer graphs get longer pieces. `is_fed`: launches can be deferred, so that
+/// not all of its pieces need fit into the driver's queue.
+constexpr uint32_t MostPieces(uint32_t nodes, bool is_trial, bool is_fed) {
+  constexpr uint32_t kMostPieces = 360, kMostFedPieces = 2'000;
+  if (is_fed) return is_trial ? kMostFedPieces / 2 : kMostFedPieces;
   const uint32_t most = is_trial ? kMostQueuedPieces / 2 : kMostPieces;
   const uint32_t room = nodes < kMostQueuedEntries ? (kMostQueuedEntries - nodes) / kEntriesOfPiece : 1;
   return room < most ? room : most;
@@ -46,6 +49,7 @@ struct PieceSet {
   std::vector<CUgraphExec> execs;  ///< one for each range
   std::vector<CUevent> events;     ///< for a trial: of each piece one before it, behind its gate, and one behind it; else empty
   uint32_t nodes = 0;
+  uint32_t most_pieces = 0;        ///< that the graph may have when it is no trial
   uint64_t expected_ns = 0;        ///< of all pieces together; 0 = not known yet
   uint64_t longest_ns = 0;         ///< of the longest piece; 0 = not known yet
   bool is_trial = false;           ///< one of its launches is to be a trial

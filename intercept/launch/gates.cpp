@@ -76,11 +76,17 @@ bool WritePassage(const LaunchContext& context, CUstream stream, bool per_thread
   return write(stream, word, passage, 0) == CUDA_SUCCESS;
 }
 
-bool PutGate(LaunchContext& context, const Launch& launch) {
-  if (!WaitAtGate(context, launch.stream, launch.per_thread)) return false;
-  context.queued.Add(1);
+// A gate that is not counted in LaunchContext::queued.
+bool PutUncountedGate(LaunchContext& context, CUstream stream, bool per_thread) {
+  if (!WaitAtGate(context, stream, per_thread)) return false;
   DemandState& demand = context.gpu->demand;
   demand.gated_launches.store(demand.launches.load(std::memory_order_relaxed));
+  return true;
+}
+
+bool PutGate(LaunchContext& context, const Launch& launch) {
+  if (!PutUncountedGate(context, launch.stream, launch.per_thread)) return false;
+  context.queued.Add(1);
   return true;
 }
 
@@ -114,6 +120,10 @@ void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& s
   if (when == GateWhen::kDue && !IsDue(context, launch, stream, expected_ns)) return;
   if (IsCapturing(launch.stream, launch.per_thread)) return;
   if (MapBoard(&context)) (void)PutGate(context, launch);
+}
+
+void GatePiece(LaunchContext& context, CUstream stream, bool per_thread) noexcept {
+  if (GatesMayHold(context) && MapBoard(&context)) (void)PutUncountedGate(context, stream, per_thread);
 }
 
 bool GateGuarded(LaunchContext& context, const Launch& launch) noexcept { return PutGate(context, launch); }

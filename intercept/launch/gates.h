@@ -38,6 +38,10 @@ enum class GateWhen : uint8_t {
 void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& stream,
                 GateWhen when = GateWhen::kDue, uint64_t expected_ns = 0) noexcept;
 
+/// Puts a gate before a piece of a graph (graphs/pieces.h), if gates may hold it. The gate is not counted among the entries
+/// that guards may hold (LaunchContext::queued).
+void GatePiece(LaunchContext& context, CUstream stream, bool per_thread) noexcept;
+
 /// Puts a gate before a launch that is about to be guarded, where GpuBoard::gates_guarded() says so; the caller holds
 /// launch_mutex. False: the launch has no gate.
 bool GateGuarded(LaunchContext& context, const Launch& launch) noexcept;

@@ -68,7 +68,9 @@ LaunchContext* FindFreeLocked(const GpuBoard* gpu) {
   for (auto& gated : found->gated_at) gated.store(0);
   found->gates_refused.store(false);
   found->markers_device = 0;
-  found->pieces.word_device.store(0);
+  found->pieces.words_device.store(0);
+  found->pieces.feed_stream = nullptr;
+  found->pieces.free_events.store(0);
   return found;
 }
 
@@ -182,6 +184,7 @@ LaunchContext* EndContextState(CUcontext context) noexcept {
   if (known == nullptr) return nullptr;
   if (std::exchange(known->is_kept_for_good, false)) known->gpu->EndNotNow();
   if (known->reader.stream != nullptr) UncountStream();
+  if (known->pieces.feed_stream != nullptr) UncountStream();
   for (uint32_t helper = known->helper_count; helper > 1; --helper) DropHelper(helper);
   return known;
 }

@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "intercept/launch/launch_slots.h"
+#include "intercept/launch/piece_queue.h"
 
 namespace cupola::intercept {
 
@@ -77,22 +78,6 @@ class QueuedWork {
   std::atomic<uint64_t> gone_{0};   ///< of these, the first ones, which nothing holds
 };
 
-/// The pieces of graphs that were put into streams of a context (graphs/pieces.h). Behind each, its stream writes how many
-/// there were up to it, so that a launch knows how many the driver still has in its queue.
-struct PieceQueue {
-  void* word = nullptr;  ///< mapped memory that streams write to; kept for the next context
-  std::atomic<CUdeviceptr> word_device{0};  ///< 0 = it is not registered with the context
-  std::atomic<uint32_t> given{0};           ///< pieces that were put into streams, ever
-  std::atomic<uint64_t> stream{0};          ///< id of the stream of the last one
-  std::atomic<uint64_t> longest_ns{0};      ///< expected time of the longest piece of the last graph; 0 = not known
-
-  /// How many pieces are not known to have ended. Right where all are in one stream.
-  uint32_t left() const noexcept {
-    if (word_device.load(std::memory_order_acquire) == 0) return 0;
-    return given.load() - __atomic_load_n(static_cast<const uint32_t*>(word), __ATOMIC_ACQUIRE);
-  }
-};
-
 struct LaunchContext {
   // Unless they say otherwise, the members up to `board` are written once for each context that this
   // object serves: `context` before `state` becomes kBoard, the others before it becomes kReady.
@@ -153,7 +138,8 @@ struct LaunchContext {
   /// after `state` has become kDead: from then on nobody asks about a context that may be gone.
   pthread_mutex_t asking_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-  /// Guarded launches that are not known to be complete, plus threads that are about to make one.
+  /// Guarded launches that are not known to be complete, threads that are about to make one, and deferred launches of
+  /// graphs (piece_queue.h).
   std::atomic<uint32_t> outstanding{0};
   /// Threads that are, or are about to be, in a call that may wait.
   std::atomic<uint32_t> scopes{0};

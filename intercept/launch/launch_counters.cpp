@@ -49,6 +49,7 @@ void SayLaunchCounts() noexcept {
   }
   if (launch_counters.graphs_in_pieces.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.graphs_in_pieces), " graphs launched in pieces"});
+    Say(Level::kInfo, {"preemption: ", number(launch_counters.deferred), " launches of graphs deferred"});
   }
   if (const uint64_t pieces = launch_counters.pieces_built.load(); pieces != 0) {
     Say(Level::kInfo, {"preemption: ", Decimal(pieces), " pieces of graphs built in ",

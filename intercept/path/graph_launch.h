@@ -11,8 +11,8 @@ struct LaunchContext;
 struct ProgramCall;
 
 /// Launches a graph: in pieces with a gate before each where others may hold the process and there are pieces
-/// (graphs/pieces.h), else whole behind a gate. In pieces it may wait, in our code, until the driver has room for all of
-/// them. Returns what the driver returned.
+/// (graphs/pieces.h), else whole behind a gate. Where the driver has no room for all pieces the launch is deferred
+/// (path/graph_feeder.h); where that is not possible it waits for room, in our code. Returns what the driver returned.
 CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamKey& stream,
                      const ProgramCall& call) noexcept;
 

@@ -154,6 +154,11 @@ uint32_t Harvest(LaunchContext& context) noexcept {
   return left;
 }
 
+bool NoneIsGuarded(LaunchContext& context) noexcept {
+  const MutexLock lock(context.slots_mutex);
+  return context.slots.running() == 0;
+}
+
 void CountResumes(LaunchContext& context, uint32_t resumes) noexcept {
   launch_counters.resumes.fetch_add(resumes, std::memory_order_relaxed);
   context.gpu->slot().resumes.fetch_add(resumes, std::memory_order_relaxed);

@@ -20,6 +20,9 @@ void MakeReady(LaunchContext* context) noexcept;
 /// outstanding. Makes no driver call.
 uint32_t Harvest(LaunchContext& context) noexcept;
 
+/// Whether no guarded launch of the context is under way.
+bool NoneIsGuarded(LaunchContext& context) noexcept;
+
 /// Counts launches that had stopped and run again, or are about to.
 void CountResumes(LaunchContext& context, uint32_t resumes) noexcept;
 

@@ -90,7 +90,8 @@ const ControlSlot& ReadSlot(const LaunchContext& context, const LaunchSlot& slot
 // blocks if `with_counters`; otherwise it shows only which launches run, and which physical launches of them.
 uint64_t SeenOf(LaunchContext& context, const Awaited& awaited, bool with_counters) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
-  uint64_t seen = with_counters;
+  // A launch may be behind a graph in pieces.
+  uint64_t seen = with_counters + context.pieces.ended() + context.pieces.fed.load();
   const MutexLock lock(context.slots_mutex);
   for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
     const LaunchSlot& slot = context.slots.used(i);

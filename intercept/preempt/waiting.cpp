@@ -105,7 +105,7 @@ Target Find(LaunchContext& context, WaitFor what, uint64_t up_to) {
     if (slot.state != LaunchSlot::State::kRunning || !awaited.Has(slot)) continue;
     target = {true, slots.IndexOf(&slot), slot.sequence};
   }
-  target.only_these = context.outstanding.load() == slots.running();
+  target.only_these = context.outstanding.load() <= slots.running() + context.pieces.pending();
   return target;
 }
 
@@ -142,6 +142,7 @@ bool OpenScope(LaunchContext& context, WaitFor what) noexcept {
   }
   // The scope counts itself before it looks for launches; see EnterAsGuarded.
   context.scopes.fetch_add(1);
+  (void)AwaitFed(context);  // plant: not_fed
   if (context.state.load() != State::kReady) return is_kept;
   Count(launch_counters.scopes);
   if (!is_kept && context.outstanding.load() != 0) {  // plant: no_wait
@@ -167,7 +168,8 @@ void WaitingScope::KeepOn() noexcept {
 void KeepRoom(LaunchContext& context) noexcept {
   if (context.queued.left() < kMostQueued) [[likely]] return;  // plant: no_room_kept
   const uint64_t total = context.queued.total();
-  if (Harvest(context) == 0) return context.queued.MarkGone(total);
+  (void)AwaitFed(context);
+  if (Harvest(context) == 0 || NoneIsGuarded(context)) return context.queued.MarkGone(total);
   if (context.kept_until.load() != 0) return;  // kept: waiting for room in the driver does no harm
   Count(launch_counters.waits);
   const uint64_t last = LastNumber(context);
@@ -229,8 +231,11 @@ bool WaitForFreeSlot(LaunchContext& context) noexcept {
 void WaitAtExit(uint64_t deadline_ns) noexcept {
   ForEachContext([&](LaunchContext& context) {
     Patience patience(context);
-    while (context.state.load() == State::kReady && Harvest(context) != 0 &&
-           MonotonicNs() < deadline_ns) {
+    PieceWait pieces(context);
+    while (context.pieces.pending() != 0 && context.state.load() != State::kDead && MonotonicNs() < deadline_ns) {
+      if (!pieces.Pause()) break;
+    }
+    while (context.state.load() == State::kReady && Harvest(context) != 0 && MonotonicNs() < deadline_ns) {
       if (!patience.Pause()) break;
     }
   });

@@ -116,6 +116,50 @@ void Ordered(cudaStream_t stream, int launches) {
   CHECK(cudaGraphExecDestroy(exec));
 }
 
+// Launches far ahead of the device, with other work between them, and now and then a call that waits for all of it. Says how
+// long the longest launch call took, in ms, on the error output.
+void Ahead(cudaStream_t stream, int launches) {
+  const Memory memory;
+  const cudaGraphExec_t exec = Instantiate(memory, 3);
+  double longest = 0;
+  for (int i = 0; i < launches; ++i) {
+    GiveTime(i);
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(cudaGraphLaunch(exec, stream));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    if (i > 1) longest = std::max(longest, took.count());
+    Step<<<4, kValues / 4, 0, stream>>>(memory.a, 3, i);
+    if (i % 50 != 49) continue;
+    void* more;
+    CHECK(cudaMalloc(&more, 256));
+    CHECK(cudaFree(more));
+  }
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%08x\n", memory.Sum());
+  std::fprintf(stderr, "longest launch call: %.0f ms\n", longest);
+  CHECK(cudaGraphExecDestroy(exec));
+}
+
+// A graph of more nodes than the driver takes behind a closed gate.
+void Large(cudaStream_t stream, int launches) {
+  constexpr unsigned kNodes = 2500;
+  const Memory memory;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (unsigned step = 0; step < kNodes; ++step) Step<<<1, 32, 0, stream>>>(step % 3 ? memory.a : memory.b, 5, step);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < launches; ++i) {
+    GiveTime(i);
+    CHECK(cudaGraphLaunch(exec, stream));
+    Step<<<1, 32, 0, stream>>>(memory.a, 3, i);
+    if (i < 3) CHECK(cudaStreamSynchronize(stream));
+  }
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%08x\n", memory.Sum());
+}
+
 // One graph on two streams by turns: its launches wait for one another, and nothing else orders them.
 void Elsewhere(int launches) {
   const Memory memory;
@@ -305,6 +349,10 @@ int main(int argc, char** argv) {
   if (way == "ordered") Ordered(stream, launches);
   if (way == "legacy") Ordered(cudaStreamLegacy, launches);
   if (way == "per-thread") Ordered(cudaStreamPerThread, launches);
+  if (way == "ahead") Ahead(stream, launches);
+  if (way == "ahead-legacy") Ahead(cudaStreamLegacy, launches);
+  if (way == "ahead-per-thread") Ahead(cudaStreamPerThread, launches);
+  if (way == "large") Large(stream, launches);
   if (way == "elsewhere") Elsewhere(launches);
   if (way == "changed") Changed(stream, launches);
   if (way == "restless") Restless(stream, launches);

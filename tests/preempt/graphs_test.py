@@ -21,6 +21,8 @@ import runner  # noqa: E402
 
 BUILD = runner.default_build()
 IN_PIECES = re.compile(rb"(\d+) graphs launched in pieces")
+DEFERRED = re.compile(rb"(\d+) launches of graphs deferred")
+LONGEST_CALL = re.compile(rb"longest launch call: (\d+) ms")
 SEEDS = (0, 1)  # of the order in which nodes run that nothing orders
 HOLD_SECONDS, FREE_SECONDS = 0.3, 0.15
 HOLDS = 20  # that are looked at
@@ -53,7 +55,7 @@ def held(board, hold_seconds, free_seconds, answered_after=None):
 
 # Planted bugs, and the way of graph_app that finds each.
 BUGS = {"change_unseen": "changed", "update_not_followed": "changed", "edge_lost": "ordered", "piece_early": "ordered", "overlaps_itself": "elsewhere",
-        "pieces_not_awaited": "elsewhere"}
+        "pieces_not_awaited": "elsewhere", "fed_ahead": "ahead", "opened_early": "ahead"}
 ATTEMPTS = 6  # of a run that must have some luck: two streams that overlap, a machine that is not busy
 
 
@@ -71,15 +73,18 @@ class Graphs(unittest.TestCase):
         if not os.path.exists(self.program):
             self.skipTest(f"no {self.program}: build it first")
 
-    def under_cupola(self, *words, **more):
+    def under_cupola(self, *words, seconds=100, **more):
         environ = {"LD_PRELOAD": self.library, "CUPOLA_DRIVER": f"{BUILD}/lib/sim/libcuda.so.1",
                    "CUPOLA_BOARD": self.board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_LOG": "info",
                    "CUPOLA_PIECE_US": "100", "CUPOLA_TASKS": "off", "CUPOLA_SIM_GRAPH_SEED": "1", **more}
-        return runner.run([self.program, *words], {**self.environ, **environ}, 100)
+        return runner.run([self.program, *words], {**self.environ, **environ}, seconds)
+
+    def number(self, pattern, result):
+        found = pattern.search(result["stderr"])
+        return int(found.group(1)) if found else 0
 
     def launches_in_pieces(self, result):
-        found = IN_PIECES.search(result["stderr"])
-        return int(found.group(1)) if found else 0
+        return self.number(IN_PIECES, result)
 
     def check(self, way, launches=40, least=10):
         plain = runner.run([self.program, way, str(launches)], self.environ, 60)
@@ -99,6 +104,49 @@ class Graphs(unittest.TestCase):
 
     def test_per_thread_stream(self):
         self.check("per-thread")
+
+    def check_ahead(self, way, **environ):
+        """Launches for whose pieces the driver has no room are deferred, and what comes behind them waits for them."""
+        plain = runner.run([self.program, way, "150"], self.environ, 60)
+        with held(self.board, 0.01, 0.005):
+            stopped = self.under_cupola(way, "150", **environ)
+        said = stopped["stderr"][-600:]
+        self.assertEqual((stopped["code"], stopped["stdout"]), (0, plain["stdout"]), said)
+        self.assertGreaterEqual(self.number(DEFERRED, stopped), 20, said)
+        return stopped
+
+    def test_ahead_of_the_device(self):
+        for way in ("ahead", "ahead-legacy", "ahead-per-thread"):
+            with self.subTest(way=way):
+                self.check_ahead(way)
+
+    def ahead_of_a_strict_driver(self, seconds):
+        """Beside a driver in which calls that wait keep the feeder out (strict_driver.cpp), with no limit of our waits."""
+        driver = f"{BUILD}/tests/preempt/strict/libcuda.so.1"
+        if not os.path.exists(driver):
+            self.skipTest(f"no {driver}: build it first")
+        with held(self.board, 0.01, 0.005):
+            return self.under_cupola("ahead", "150", seconds=seconds, CUPOLA_DRIVER=driver, STRICT_LOCKS="1",
+                                     STRICT_DRIVER=f"{BUILD}/lib/sim/libcuda.so.1", CUPOLA_WAIT_LIMIT_MS="0")
+
+    def test_calls_that_wait_find_all_pieces_in_the_driver(self):
+        result = self.ahead_of_a_strict_driver(100)
+        self.assertEqual(result["code"], 0, result["stderr"][-600:])
+        self.assertGreaterEqual(self.number(DEFERRED, result), 20, result["stderr"][-600:])
+
+    def test_a_planted_call_that_does_not_wait(self):
+        self.plant("not_fed")
+        self.assertEqual(self.ahead_of_a_strict_driver(10)["code"], "timeout")
+
+    def test_more_nodes_than_fit_into_the_queue(self):
+        self.check("large", 8, 4)
+
+    def test_launch_calls_do_not_wait_until_the_process_is_let_go(self):
+        """The process is held for seconds; meanwhile the program launches what the driver has no room for."""
+        with held(self.board, HOLD_SECONDS, FREE_SECONDS):
+            result = self.under_cupola("ahead", "49")
+        self.assertGreaterEqual(self.number(DEFERRED, result), 5, result["stderr"][-600:])
+        self.assertLess(self.number(LONGEST_CALL, result), 0.5 * HOLD_SECONDS * 1000, result["stderr"][-600:])
 
     def test_elsewhere(self):
         self.check("elsewhere")

@@ -91,9 +91,15 @@ BUGS = {
     # Graphs in pieces: an edge within a piece is lost.
     "edge_lost": replace("(void)place;\n(void)&AddEdge;"),
     # Graphs in pieces: a piece runs before the one that it comes behind.
-    "piece_early": replace("result = launch_graph(set.execs[(i ^ 1) < set.execs.size() ? i ^ 1 : i], launch.stream);"),
+    "piece_early": replace("result = launch(set_->execs[(next_ ^ 1) < size() ? next_ ^ 1 : next_], stream);"),
     # Graphs in pieces: nothing holds a piece back.
     "piece_ungated": drop(),
+    # Deferred launches: the pieces do not wait for what is before them in the program's stream.
+    "fed_ahead": replace("job.has_begun = follow != nullptr;"),
+    # Deferred launches: what comes behind one waits for the one before it.
+    "opened_early": change("number, CU", "number - 1, CU"),
+    # Deferred launches: a call that may wait goes into the driver while there are pieces to put into it.
+    "not_fed": drop(),
     # A resume has the arguments of the launch.
     "arguments_forgotten": before("__builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), 0, 16);"),
 }

@@ -124,8 +124,9 @@ TEST(LearnFromPieces, SpreadsATimeAsWasExpected) {
 // A launch in pieces must fit into an empty queue, or it would never go out; in a trial each piece has two events as well, and
 // the driver took 1,020 calls (pieces.h).
 TEST(MostPieces, FitIntoTheDriversQueue) {
-  for (uint32_t nodes = 1; nodes <= kMostNodesInPieces; ++nodes) {
-    const uint32_t pieces = MostPieces(nodes, /*is_trial=*/false), in_trial = MostPieces(nodes, /*is_trial=*/true);
+  for (uint32_t nodes = 1; nodes <= kMostNodesUnfed; ++nodes) {
+    const uint32_t pieces = MostPieces(nodes, /*is_trial=*/false, /*is_fed=*/false);
+    const uint32_t in_trial = MostPieces(nodes, /*is_trial=*/true, /*is_fed=*/false);
     ASSERT_LE(nodes + kEntriesOfPiece * pieces, kMostQueuedEntries) << nodes;
     ASSERT_LE(pieces, kMostQueuedPieces);
     ASSERT_LE(4 * in_trial + in_trial / 8 + 1, 1020u);

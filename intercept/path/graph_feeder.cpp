@@ -1,0 +1,262 @@
+#include "intercept/path/graph_feeder.h"
+
+#include <atomic>
+#include <ctime>
+#include <list>
+
+#include <pthread.h>
+
+#include "intercept/facts/live_streams.h"
+#include "intercept/facts/streams.h"
+#include "intercept/launch/agent_context.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_counters.h"
+#include "intercept/launch/own_call_scope.h"
+#include "intercept/preempt/guarded_context.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/own_thread.h"
+#include "intercept/process/participation.h"
+#include "intercept/process/thread_state.h"
+
+namespace cupola::intercept {
+namespace {
+
+constexpr uint32_t kAtOnce = 8;        // pieces that are put in before another context has its turn
+constexpr long kLookNs = 500'000;      // between two looks whether there is room
+constexpr size_t kStackBytes = 256 << 10;
+
+/// A deferred launch.
+struct Job {
+  PieceRow row;
+  uint32_t number;        ///< what the program's stream waits for: PieceQueue::deferred when it was deferred
+  uint64_t queued_total;  ///< LaunchContext::queued behind its entries in the program's stream
+  uint32_t event;         ///< index of the event that is before them (PieceQueue::events)
+  bool has_begun = false; ///< the feed stream waits for the event
+};
+
+// Held by the feeder while it makes driver calls, and by whoever ends a context; also guards `jobs`.
+pthread_mutex_t feed_mutex = PTHREAD_MUTEX_INITIALIZER;
+std::list<Job>* jobs = nullptr;
+
+// Guards `arrived`; never held over a driver call.
+pthread_mutex_t arrived_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t has_arrived = PTHREAD_COND_INITIALIZER;
+std::list<Job>* arrived = nullptr;  // jobs that the feeder has not seen yet
+std::atomic<bool> has_feeder{false};
+std::atomic<bool> at_exit{false};
+
+void FreeEvent(PieceQueue& queue, uint32_t event) { queue.free_events.fetch_or(uint64_t{1} << event); }
+
+// The index of an event that is not in use. False: there is none.
+bool TakeEvent(PieceQueue& queue, uint32_t* event) {
+  uint64_t free = queue.free_events.load();
+  while (free != 0) {
+    *event = static_cast<uint32_t>(__builtin_ctzll(free));
+    if (queue.free_events.compare_exchange_weak(free, free & (free - 1))) return true;
+  }
+  return false;
+}
+
+// Nothing is left to be done for the job, or nothing can be done any more.
+void EndJob(Job& job) {
+  LaunchContext& context = job.row.context();
+  job.row.End();
+  if (!job.has_begun) FreeEvent(context.pieces, job.event);
+  job.row.set().users.fetch_sub(1);
+  context.pieces.fed.fetch_add(1);
+  context.outstanding.fetch_sub(1);
+  Unwatch(1);
+  // The program's stream goes on without us from here.
+  if (preempt::NoneIsGuarded(context)) context.queued.MarkGone(job.queued_total);
+}
+
+// Whether the context is beyond repair: each of its calls returns the same error.
+bool IsBroken(LaunchContext& context) {
+  if (context.state.load() == LaunchContext::State::kDead) return true;
+  const CUresult result = AskStream(context.pieces.feed_stream);
+  return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+}
+
+bool WriteDeferred(LaunchContext& context, uint32_t number) {
+  const auto write = CUPOLA_CALL_REAL(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070);
+  return write(context.pieces.feed_stream, context.pieces.deferred_word(), number, 0) == CUDA_SUCCESS;
+}
+
+// The feed stream waits for what is before the launch in the program's stream.
+bool Begin(Job& job) {
+  PieceQueue& queue = job.row.context().pieces;
+  const auto follow = CUPOLA_CALL_REAL(cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020);
+  job.has_begun = follow(queue.feed_stream, queue.events[job.event], 0) == CUDA_SUCCESS;  // plant: fed_ahead
+  if (job.has_begun) FreeEvent(queue, job.event);
+  return job.has_begun;
+}
+
+enum class Step : uint8_t {
+  kNothing,  ///< there was no room
+  kSome,
+  kOver,     ///< the job has ended
+};
+
+// Puts the job's next pieces into the feed stream.
+Step Feed(Job& job) {
+  LaunchContext& context = job.row.context();
+  if (context.state.load() == LaunchContext::State::kDead) return EndJob(job), Step::kOver;
+  const uint32_t fitting = job.row.Fitting();
+  if (fitting == 0 && !job.row.is_over()) return Step::kNothing;
+  if (TakeContext(context.context) != CUDA_SUCCESS) return EndJob(job), Step::kOver;
+  CUresult result = CUDA_ERROR_UNKNOWN;
+  if (job.has_begun || Begin(job)) {
+    result = job.row.Put(context.pieces.feed_stream, /*per_thread=*/false, fitting < kAtOnce ? fitting : kAtOnce);
+  }
+  if (result == CUDA_SUCCESS && !job.row.is_over()) return Step::kSome;
+  const bool is_over = result == CUDA_SUCCESS && WriteDeferred(context, job.number);
+  if (is_over || IsBroken(context)) return EndJob(job), Step::kOver;
+  // The launch call has returned, so the program cannot be told.
+  static std::atomic_flag said;
+  SayOnce(said, Level::kWarn, {"the driver refuses a piece of a graph, and is asked again: error ", Decimal(result)});
+  return Step::kNothing;
+}
+
+// Feeds the first job of each context. Returns whether something was put into a stream.
+bool FeedAll() {
+  const MutexLock lock(feed_mutex);
+  if (at_exit.load() || jobs == nullptr) return false;
+  bool has_fed = false;
+  for (auto job = jobs->begin(); job != jobs->end();) {
+    bool is_first = true;
+    for (auto before = jobs->begin(); before != job; ++before) is_first &= &before->row.context() != &job->row.context();
+    const Step step = is_first ? Feed(*job) : Step::kNothing;
+    has_fed |= step != Step::kNothing;
+    job = step == Step::kOver ? jobs->erase(job) : std::next(job);
+  }
+  return has_fed;
+}
+
+// Takes in what has arrived; if there is nothing to do at all, waits for that.
+void AwaitJobs() {
+  std::list<Job> taken;
+  pthread_mutex_lock(&feed_mutex);
+  const bool has_jobs = jobs != nullptr && !jobs->empty();
+  pthread_mutex_unlock(&feed_mutex);
+  pthread_mutex_lock(&arrived_mutex);
+  while (!has_jobs && (arrived->empty() || at_exit.load())) pthread_cond_wait(&has_arrived, &arrived_mutex);
+  pthread_mutex_unlock(&arrived_mutex);
+  // In this order, so that OnContextEnds sees each job in one list or the other.
+  const MutexLock feed_lock(feed_mutex);
+  const MutexLock lock(arrived_mutex);
+  if (jobs == nullptr) jobs = new std::list<Job>;
+  jobs->splice(jobs->end(), *arrived);
+}
+
+void* FeedForEver(void*) {
+  ++this_thread.depth;  // driver calls of this thread are not the program's
+  const RelaxedCapture relaxed;
+  for (;;) {
+    AwaitJobs();
+    while (FeedAll()) {
+    }
+    LetContextGo();
+    const timespec nap{0, kLookNs};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+// `arrived_mutex` is held.
+bool StartFeederLocked() {
+  if (arrived == nullptr) arrived = new std::list<Job>;
+  if (has_feeder.load()) return true;
+  has_feeder.store(StartOwnThread(&FeedForEver, nullptr, kStackBytes));
+  return has_feeder.load();
+}
+
+// Puts the two entries into the program's stream. A refusal leaves nothing there that waits.
+bool PutGuard(const PieceQueue& queue, const Launch& launch, uint32_t event, uint32_t number) {
+  const auto record = Real<PFN_cuEventRecord_v2000>(launch.per_thread ? Call::k_cuEventRecord_ptsz
+                                                                      : Call::k_cuEventRecord);
+  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
+      launch.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
+  if (record(queue.events[event], launch.stream) != CUDA_SUCCESS) return false;
+  const CUdeviceptr word = queue.deferred_word();
+  return wait(launch.stream, word, number, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;  // plant: opened_early
+}
+
+void OnContextEnds(CUcontext ended) {
+  const MutexLock feed_lock(feed_mutex);
+  const MutexLock lock(arrived_mutex);
+  for (std::list<Job>* list : {jobs, arrived}) {
+    if (list == nullptr) continue;
+    list->remove_if([&](Job& job) {
+      if (job.row.context().context.load() != ended) return false;
+      EndJob(job);
+      return true;
+    });
+  }
+}
+
+}  // namespace
+
+// Counts the launch before it looks for scopes. A scope counts itself before it looks for deferred launches (both
+// sequentially consistent), so that at least one of the two sees the other.
+bool Defer(const Launch& launch, const PieceRow& row) noexcept {
+  LaunchContext& context = row.context();
+  PieceQueue& queue = context.pieces;
+  if (queue.feed_stream == nullptr || at_exit.load()) return false;
+  Watch(1);
+  context.outstanding.fetch_add(1);
+  const uint32_t number = queue.deferred.fetch_add(1) + 1;
+  bool is_deferred = context.scopes.load() == 0 && scopes_elsewhere.load() == 0 && StreamsFitQueues();
+  if (is_deferred) {
+    const MutexLock lock(arrived_mutex);
+    is_deferred = StartFeederLocked();
+  }
+  uint32_t event = 0;
+  if (is_deferred) is_deferred = TakeEvent(queue, &event);
+  if (is_deferred && !PutGuard(queue, launch, event, number)) {
+    FreeEvent(queue, event);
+    is_deferred = false;
+  }
+  if (!is_deferred) {
+    queue.fed.fetch_add(1);
+    context.outstanding.fetch_sub(1);
+    Unwatch(1);
+    return false;
+  }
+  context.queued.Add(2);
+  row.set().users.fetch_add(1);
+  Job job{row, number, context.queued.total(), event};
+  job.row.Promise();
+  Count(launch_counters.deferred);
+  const MutexLock lock(arrived_mutex);
+  arrived->push_back(job);
+  pthread_cond_signal(&has_arrived);
+  return true;
+}
+
+void StartFeeding() noexcept {
+  if (PreemptionOn()) stream_ends.with_context.Subscribe(&OnContextEnds);
+}
+
+// The feeder may be in the driver, and for long, behind a gate that another process has closed.
+void EndFeedingAtExit() noexcept {
+  constexpr time_t kLongestWait = 2;  // seconds
+  at_exit.store(true);
+  if (!has_feeder.load()) return;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += kLongestWait;
+  if (pthread_mutex_timedlock(&feed_mutex, &until) == 0) pthread_mutex_unlock(&feed_mutex);
+}
+
+// What was allocated is not freed: another thread of the parent may have been changing it.
+void ForgetFeedingAfterFork() noexcept {
+  feed_mutex = arrived_mutex = PTHREAD_MUTEX_INITIALIZER;
+  has_arrived = PTHREAD_COND_INITIALIZER;
+  jobs = arrived = nullptr;
+  has_feeder.store(false);
+  at_exit.store(false);
+}
+
+}  // namespace cupola::intercept
