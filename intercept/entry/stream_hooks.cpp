@@ -4,7 +4,6 @@
 
 #include "intercept/batches/batches.h"
 #include "intercept/facts/green_contexts.h"
-#include "intercept/facts/live_streams.h"
 #include "intercept/facts/stream_levels.h"
 #include "intercept/facts/streams.h"
 #include "intercept/launch/demand.h"
@@ -22,10 +21,8 @@ template <typename CallReal>
 CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  CountStream();
   if (TasksOn()) tasks::CountProgramStream();
   const CUresult result = call();
-  if (result != CUDA_SUCCESS) UncountStream();
   if (result == CUDA_SUCCESS && stream != nullptr) OnStreamCreated(*stream);
   return result;
 }

@@ -1,6 +1,7 @@
-// How many streams the process has, and how many hardware queues. A stream with work takes a free queue; if there are
-// more streams than queues, streams wait for one another (launch/hardware_queues.h). Streams are counted from
-// StartCountingStreams on. This file also tells which streams synchronise with the legacy stream. Any thread.
+// How many streams the process uses, and how many hardware queues it has. A stream with work takes a free queue; if there are
+// more such streams than queues, they wait for one another (launch/hardware_queues.h). A stream is *live*, and counted,
+// from its first use until it ends; how many there are beside is of no matter (PyTorch makes a hundred and uses three).
+// Streams are counted from StartCountingStreams on. This file also tells which streams synchronise with the legacy stream. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,11 @@ void StartCountingStreams(uint32_t hardware_queues) noexcept;
 /// The number of hardware queues of the process; 8 until StartCountingStreams.
 uint32_t HardwareQueues() noexcept;
 
-/// Counts a stream that is about to be made, or a per-thread default stream that is about to be used for the first
-/// time. If the streams do not fit the queues any more, announces streams_share_queues and waits as long as its
-/// subscribers do.
+/// Counts a stream that is about to be used for the first time. If the streams do not fit the queues any more, announces
+/// streams_share_queues and waits as long as its subscribers do.
 void CountStream() noexcept;
 
-/// Takes that back: the stream was not made after all, or it has ended, alone or with its context.
+/// Takes that back: the stream has ended, alone or with its context, or was not made after all.
 void UncountStream() noexcept;
 
 /// Announced by CountStream: there are more streams than queues now, the new one included. A subscriber that has put
@@ -43,7 +43,7 @@ bool MakeRoomForHelper(uint32_t count) noexcept;
 /// Takes that back: the context's helper stream number `count` was not made after all, or ends with its context.
 void DropHelper(uint32_t count) noexcept;
 
-/// Counts another stream of Cupola's own that is about to be made, as those of the program are. False: there is no
+/// Counts another stream of Cupola's own that is about to be made, as if it were used already. False: there is no
 /// hardware queue left for it; it is not counted.
 bool CountOwnStream() noexcept;
 

@@ -8,6 +8,7 @@
 #include "intercept/facts/live_streams.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
 #include "intercept/process/participation.h"
 #include "intercept/process/patient_wait.h"
 #include "intercept/process/thread_state.h"
@@ -21,8 +22,10 @@ StreamEnds stream_ends;
 namespace {
 
 // Two maps with the same keys, since a value is one word. The id is set last and looked up first.
-// Each stream that has an id counts as a live stream (live_streams.h).
+// A stream counts as a live stream (live_streams.h) from its first look-up on; until then its id has kUnused.
 HandleMap stream_ids;
+constexpr uint64_t kUnused = uint64_t{1} << 63;
+pthread_mutex_t first_use_mutex = PTHREAD_MUTEX_INITIALIZER;  // held while a stream's first use is counted
 HandleMap stream_contexts;
 std::atomic<uint32_t> captures_forbidden{0};  // number of NoCaptureBegins objects that live now
 std::atomic<uint64_t> next_stream_id{1};
@@ -75,11 +78,27 @@ bool IsThreadsOwn(CUstream stream, bool per_thread) {
   return value == 2 || (value == 0 && per_thread);
 }
 
-// Adds a stream that is counted already. If the handle was known, an earlier stream of that handle
+// Adds a stream, which is counted already unless `id` has kUnused. If the handle was known, an earlier stream of that handle
 // ended unseen, and its count is taken back.
 void AddStream(CUstream stream, CUcontext context, uint64_t id) {
+  const uint64_t known = stream_ids.Find(stream, id);
   stream_contexts.Set(stream, reinterpret_cast<uint64_t>(context));
-  if (!stream_ids.Set(stream, id)) UncountStream();
+  if (!stream_ids.Set(stream, id) && (known & kUnused) == 0) UncountStream();
+}
+
+void EraseStream(const void* stream) {
+  const uint64_t known = stream_ids.Find(stream, kUnused);
+  if (stream_ids.Erase(stream) && (known & kUnused) == 0) UncountStream();
+}
+
+// Counts a stream at its first use. Another thread may use it for the first time too: it waits until the stream is counted.
+uint64_t CountFirstUse(CUstream stream) {
+  const MutexLock lock(first_use_mutex);
+  const uint64_t id = stream_ids.Find(stream, 0);
+  if ((id & kUnused) == 0) return id;
+  CountStream();
+  stream_ids.Set(stream, id & ~kUnused);
+  return id & ~kUnused;
 }
 
 // Adds a stream that no hook saw being made: it was made through an export table, or before Cupola
@@ -98,8 +117,9 @@ StreamKey FirstSight(CUstream stream, bool per_thread) {
 
 // The caller read `epoch` before the look-up, so what is found is at least as new as `epoch`.
 StreamKey LookUp(CUstream stream, bool per_thread, uint64_t epoch) {
-  const uint64_t id = stream_ids.Find(stream, 0);
+  uint64_t id = stream_ids.Find(stream, 0);
   if (id == 0) [[unlikely]] return FirstSight(stream, per_thread);
+  if ((id & kUnused) != 0) [[unlikely]] id = CountFirstUse(stream);
   const StreamKey key = {stream_contexts.Find(stream, 0), id, 0};
   this_thread.stream = stream;
   this_thread.stream_blocking = ThreadState::Blocking::kNotAsked;
@@ -141,13 +161,13 @@ CUcontext KnownContextOf(CUstream stream) noexcept {
 }
 
 void OnStreamCreated(CUstream stream) noexcept {
-  AddStream(stream, CurrentContext(), NewStreamId());
+  AddStream(stream, CurrentContext(), NewStreamId() | kUnused);
   RaiseLaunchEpoch();
 }
 
 void OnStreamDestroyed(CUstream stream) noexcept {
   stream_ends.destroyed.Announce(stream);
-  if (stream_ids.Erase(stream)) UncountStream();
+  EraseStream(stream);
   stream_contexts.Erase(stream);
   RaiseLaunchEpoch();
   ForgetCapture(stream);
@@ -159,7 +179,7 @@ void OnContextStreamsEnded(CUcontext context) noexcept {
   const auto ended = reinterpret_cast<uint64_t>(context);
   stream_contexts.EraseIf([ended](const void* stream, uint64_t its) {
     if (its != ended) return false;
-    if (stream_ids.Erase(stream)) UncountStream();
+    EraseStream(stream);
     return true;
   });
   RaiseLaunchEpoch();
@@ -212,6 +232,7 @@ bool IsCapturing(CUstream stream, bool per_thread) noexcept {
 }
 
 void ResetStreamsAfterFork() noexcept {
+  first_use_mutex = PTHREAD_MUTEX_INITIALIZER;
   stream_ids.ResetAfterFork();
   stream_contexts.ResetAfterFork();
   RaiseLaunchEpoch();

@@ -21,14 +21,15 @@ struct StreamKey {
 
 /// The stream that `stream` means in a call of the given form (`per_thread`: the _ptsz form, whose
 /// handle 0 is the per-thread default stream). For default streams it asks the driver for the current
-/// context.
+/// context. Called before the stream is given work: its first call for a stream counts it (CountStream in live_streams.h), which
+/// may wait.
 StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept;
 
 /// The context of a stream that is no default stream; null if no hook or look-up has seen it.
 CUcontext KnownContextOf(CUstream stream) noexcept;
 
-/// A stream was made in the current context. Before the driver's call the hook has called CountStream
-/// (live_streams.h) for it; this function takes that count back if the handle was known already.
+/// A stream was made in the current context. It is counted (live_streams.h) when ResolveStream first sees it: one that is never
+/// given work takes no hardware queue.
 void OnStreamCreated(CUstream stream) noexcept;
 /// A stream is about to be destroyed. Called before the driver's call: after it another thread may get
 /// the same handle for a new stream.

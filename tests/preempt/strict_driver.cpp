@@ -76,6 +76,7 @@ uint64_t entries = 0;
 auto& queued = *new std::map<CUstream, std::deque<uint64_t>>;  // entries behind what holds it
 auto& loaded = *new std::set<const void*>;
 auto& streams = *new std::set<CUstream>;
+auto& used = *new std::set<CUstream>;  // of these, the ones that were ever given a launch: only they take queues
 auto& held = *new std::map<pthread_t, CUcontext>;  // by cuCtxSetCurrent
 auto& gone = *new std::set<CUstream>;              // of a device that was reset
 auto& under_way = *new std::vector<UnderWay>;
@@ -130,6 +131,7 @@ class OwnStream {
   ~OwnStream() {
     const std::lock_guard lock(mutex);
     streams.erase(handle());
+    used.erase(handle());
   }
   CUstream handle() { return reinterpret_cast<CUstream>(this); }
 };
@@ -163,11 +165,12 @@ void CheckLaunch(const void* function, CUstream stream, bool per_thread, unsigne
   const std::lock_guard lock(mutex);
   DropReached();
   const CUstream name = NameOf(stream, per_thread);
+  if (streams.contains(name)) used.insert(name);
   const bool first = function != nullptr && loaded.insert(FunctionOf(function)).second;
   const CUcontext context = ContextOf(stream);
   if (!HasGuard(context)) return;
   if (first) Violation("loads a kernel behind a guard", "a launch");
-  if (streams.size() + 1 > queues && streams.contains(name)) {
+  if (used.size() + 1 > queues && streams.contains(name)) {
     Violation("shares a hardware queue with a guard", "a launch");
   }
   // The first one is the oldest; what came before it is held by none.
@@ -480,6 +483,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   const CUresult result = PassMayWait("cuDevicePrimaryCtxReset_v2", device);
   const std::lock_guard lock(mutex);
   gone.merge(streams);
+  used.clear();
   return result;
 }
 
@@ -492,6 +496,7 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   MustBeThere("cuStreamDestroy_v2", stream);
   {
     const std::lock_guard lock(mutex);
+    used.erase(stream);
     streams.erase(stream);  // before: afterwards another may get the same handle
   }
   return PassMayWait("cuStreamDestroy_v2", stream);
