@@ -35,7 +35,7 @@ constexpr uint32_t kFirstNodes = 4;    // nodes of a piece while nothing is know
 constexpr uint32_t kMostNodes = 64;    // of a piece, later
 constexpr uint32_t kMostTrials = 4;
 constexpr uint32_t kMostVoidTrials = 8;  // where processes take turns, somebody asks during each
-constexpr uint32_t kBuiltAtOnce = 8;   // pieces built while no launch is guarded
+constexpr uint64_t kBuildNs = 20'000'000;  // so long pieces are built at a time, while no launch is guarded or deferred
 constexpr uint64_t kLookNs = 2'000'000;  // between two looks whether a trial is over
 constexpr size_t kStackBytes = 256 << 10;
 
@@ -116,7 +116,7 @@ bool DestroyRetired() {
   return !retired->empty();
 }
 
-/// Goes on building the pieces of `set`. No launch of the context is guarded while a few of them are built, and the
+/// Goes on building the pieces of `set`. No launch of the context is guarded or deferred while some of them are built, and the
 /// program's own launches go on in between.
 Built GoOnBuilding(PiecedGraph& graph, PieceSet& set) {
   while (set.execs.size() < set.ranges.size()) {
@@ -126,7 +126,7 @@ Built GoOnBuilding(PiecedGraph& graph, PieceSet& set) {
     const MutexLock lock(graph.copy_mutex);
     if (graph.changes.load() != set.changes) return Built::kNotNow;
     const uint64_t begun_ns = NowNs();
-    for (uint32_t i = 0; i < kBuiltAtOnce && set.execs.size() < set.ranges.size(); ++i) {
+    while (set.execs.size() < set.ranges.size() && NowNs() - begun_ns < kBuildNs) {
       const PieceRange& range = set.ranges[set.execs.size()];
       const CUgraphExec exec = graph.copy->Build(range.first, range.count, graph.priority);
       if (exec == nullptr) return Built::kRefused;

@@ -5,6 +5,9 @@
 //   guarded_calls list
 //   guarded_calls STREAM          non_blocking | blocking | legacy | per_thread
 //
+// With GRAPH_NODES=N in the environment the kernel is a graph of N kernels that follow each other, launched far ahead of the
+// device: the process is held between two of them, with more launches behind than the driver has room for in pieces.
+//
 // Reads "CALL BLOCKS" lines from standard input until it ends. For each prints lines: "running", and
 // when a further line has come "called" just before the call, "returned MICROSECONDS" after it, and
 // last "blocks N wrong M". Exit code 0 when M was always 0; 3 for an error of CUDA; each kernel ends by
@@ -21,11 +24,10 @@
 #include <utility>
 #include <vector>
 
+#include "guarded_work.h"
 #include "guarded_world.h"
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 void AwaitStep(World& w, int step) {
   while (w.capture_step.load() < step) std::this_thread::yield();
@@ -342,11 +344,6 @@ Calls AllCalls() {
   return calls;
 }
 
-unsigned EnvironmentNumber(const char* name, unsigned otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : static_cast<unsigned>(std::atoi(text));
-}
-
 // One call, with a kernel of so many blocks.
 int Run(const std::string& call, const std::string& stream, unsigned blocks) {
   static const Calls calls = AllCalls();
@@ -354,36 +351,22 @@ int Run(const std::string& call, const std::string& stream, unsigned blocks) {
   if (found == calls.end()) return 2;
   World w;
   Prepare(&w, stream);
-  unsigned* runs = nullptr;
-  Pace* pace = nullptr;
-  MUST(cudaHostAlloc(&pace, sizeof(*pace), cudaHostAllocMapped));
-  pace->block_ns = 1000;
-  unsigned long long* start_ns = nullptr;
-  MUST(cudaMalloc(&runs, blocks * sizeof(unsigned)));
-  MUST(cudaMalloc(&start_ns, sizeof(*start_ns)));
-  MUST(cudaMemset(runs, 0, blocks * sizeof(unsigned)));
-  MUST(cudaMemset(start_ns, 0, sizeof(*start_ns)));
-  note_blocks<<<1, 256, 0, w.guarded>>>(runs, pace, start_ns);
-  MUST(cudaDeviceSynchronize());
-  pace->block_ns = EnvironmentNumber("BLOCK_NS", 20'000);
-  pace->has_begun = 0;
-  MUST(cudaMemset(runs, 0, blocks * sizeof(unsigned)));
-  MUST(cudaMemset(start_ns, 0, sizeof(*start_ns)));
-  MUST(cudaDeviceSynchronize());
+  // A graph serves all cells of the process.
+  static const unsigned nodes = EnvironmentNumber("GRAPH_NODES", 0);
+  static Work* graph = nullptr;
+  if (nodes != 0 && graph == nullptr) graph = new Work(blocks, nodes);
+  Work* const work = nodes != 0 ? graph : new Work(blocks, 0);
+  work->Warm(w.guarded);
 
   Before(&w, call);
-  note_blocks<<<blocks, 256, 0, w.guarded>>>(runs, pace, start_ns);
-  MUST(cudaGetLastError());
+  work->Launch(w.guarded);
   MUST(cudaEventRecord(w.after, w.guarded));
-  // Where another program has the GPU it may be held before its first block, and would not be stopped half-way.
-  const auto launched = Clock::now();
-  while (pace->has_begun == 0 && Clock::now() - launched < std::chrono::seconds(10)) std::this_thread::yield();
+  work->AwaitBegin();
   std::printf("running\n");
   std::fflush(stdout);
   char line[64];
   if (std::fgets(line, sizeof(line), stdin) == nullptr) return 4;
-  // The kernel is stopped, or will be at any moment. What is left of it need not take long.
-  pace->block_ns = 0;
+  work->Hurry();  // it is stopped, or will be at any moment
   const auto make_the_call = [&] {
     MUST(cudaSetDevice(0));
     std::printf("called\n");
@@ -402,15 +385,13 @@ int Run(const std::string& call, const std::string& stream, unsigned blocks) {
   MUST(cudaStreamSynchronize(w.guarded));
   if (const int code = After(&w, call); code != 0) return code;
   MUST(cudaDeviceSynchronize());
-  std::vector<unsigned> host(blocks);
-  MUST(cudaMemcpy(host.data(), runs, blocks * sizeof(unsigned), cudaMemcpyDeviceToHost));
-  unsigned wrong = 0;
-  for (const unsigned count : host) wrong += count != 1;
-  MUST(cudaFree(runs));
-  MUST(cudaFree(start_ns));
-  MUST(cudaFreeHost(pace));
+  const unsigned wrong = work->Wrong();
+  if (nodes == 0) {
+    work->Free();
+    delete work;
+  }
   CleanUp(&w, stream);
-  std::printf("blocks %u wrong %u\n", blocks, wrong);
+  std::printf("blocks %u wrong %u\n", nodes == 0 ? blocks : graph->blocks(), wrong);
   std::fflush(stdout);
   return wrong == 0 ? 0 : 1;
 }

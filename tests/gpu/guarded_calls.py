@@ -7,6 +7,9 @@ process makes all calls of one kind of stream, one after the other, each within 
 hangs it is killed, and a new one makes those that are left. Prints a table; exit code 0 = all ended
 well, 1 = one hung, was wrong or was never preempted, 77 = nothing could be run here (said why).
 
+With --graphs the kernel is a graph that is launched in pieces (docs/graphs.md), far ahead of the device: the process is
+held between two pieces, with more launches behind than the driver has room for.
+
   guarded_calls.py --build build/gpu --device gpu --json results.json
   guarded_calls.py --device sim --calls free,memcpy_to_symbol --streams legacy
 """
@@ -49,6 +52,8 @@ AFTER_BLOCKING = {"memcpy_to_host_pageable", "memcpy_to_host_pinned", "memcpy_to
                   "memcpy_to_device_pinned", "memcpy_to_symbol", "memset_pinned"}
 # These leave the process different, and come last: its stacks, its streams.
 LAST = ["forty_new_streams", "local_memory_grows", "set_limit"]
+GRAPH_NODES = {"gpu": 40, "sim": 40}  # each takes what a block does
+DEFERRED = re.compile(r"(\d+) launches of graphs deferred")
 # What the simulated device cannot do, or not in time.
 NOT_SIMULATED = {"local_memory_grows": "5e8 steps of an interpreter take too long"}
 
@@ -70,6 +75,7 @@ def parse_arguments():
                              "hang (tests/preempt/strict_driver.cpp)")
     parser.add_argument("--mps", action="store_true",
                         help="under MPS, which `cupola serve --mps` starts and stops")
+    parser.add_argument("--graphs", action="store_true", help="launches of a graph in pieces instead of a kernel")
     parser.add_argument("--blocks", type=int, help="of the kernel that is stopped")
     parser.add_argument("--block-ns", type=int, help="nanoseconds of each")
     parser.add_argument("--out", default=".", help="folder for corun.log (default: this one)")
@@ -109,8 +115,8 @@ def ask(bed, **request):
     return parsed
 
 
-def new_row(call, stream):
-    return {"call": call, "stream": stream, "hung": False, "preempted": False,
+def new_row(call, stream, graphs):
+    return {"call": call, "stream": stream, "graphs": graphs, "hung": False, "preempted": False,
             "returned_while_stopped": None, "microseconds": None, "wrong": None,
             "preemptions": None, "problem": "not begun: no time left"}
 
@@ -118,8 +124,9 @@ def new_row(call, stream):
 class Worker:
     """A process that makes calls on one kind of stream, each a cell."""
 
-    def __init__(self, bed, strict, end, stream):
-        self.bed, self.end, self.text = bed, end, ""
+    def __init__(self, bed, options, end, stream):
+        self.bed, self.end, self.text, self.graphs = bed, end, "", options.graphs
+        strict = options.strict
         more = [f"CUPOLA_DRIVER={strict}",
                 f"STRICT_DRIVER={bed.build}/lib/sim/libcuda.so.1"] if strict else []
         self.job = bed.start("cupola", "guarded",
@@ -147,10 +154,10 @@ class Worker:
         raise corun.Failed("it is not on the board")
 
     def is_stopped(self):
-        """Whether the arbiter shows that the process has stopped with a kernel half-way."""
+        """Whether the arbiter shows that the process has stopped: with a kernel half-way, unless it is one of graphs."""
         client = self.client()
         return (client["paused"] and client["held"] and client["stopped"] and
-                client["preemptions"] > client["resumes"])
+                (self.graphs or client["preemptions"] > client["resumes"]))
 
     def pause(self, paused):
         ask(self.bed, command="set", pid=self.job.process.pid, paused=paused)
@@ -205,6 +212,11 @@ class Worker:
             row["output"], row["errors"] = self.text[-500:], self.job.err[-1500:]
         return good
 
+    def deferred(self):
+        """How many launches of graphs were deferred, as the library said at the process's end."""
+        found = DEFERRED.search(self.job.err)
+        return int(found[1]) if found else 0
+
     before = (0, 0)  # preemptions and resumes of the cells before
 
     def end_well(self, rows):
@@ -245,7 +257,7 @@ def problem_of(row, code):
                                              row["stream"] != "non_blocking")
     if row["returned_while_stopped"] and must_wait:
         return "returned before the kernel had ended"
-    if not row["preempted"] or not row["preemptions"]:
+    if not row["preempted"] or (not row["preemptions"] and not row["graphs"]):
         return "never preempted"
     if not row["stayed_stopped"]:
         return "its kernel went on during the pause"
@@ -288,8 +300,8 @@ def run_stream(options, bed, end, rows):
             if settled or time.monotonic() > end - LAST_SECONDS:
                 continue
             begun = time.monotonic()
-            row.update(new_row(row["call"], row["stream"]))
-            worker = worker or Worker(bed, options.strict, end, row["stream"])
+            row.update(new_row(row["call"], row["stream"], row["graphs"]))
+            worker = worker or Worker(bed, options, end, row["stream"])
             if not worker.run(row, options.blocks << 2 * (attempt - 1)):
                 worker = None
             row["attempts"], row["seconds"] = attempt, round(time.monotonic() - begun, 2)
@@ -297,9 +309,28 @@ def run_stream(options, bed, end, rows):
                 print_row(row)
         if worker is not None:
             worker.end_well(rows)
+            if options.graphs and not any(row["problem"] for row in rows) and worker.deferred() == 0:
+                rows[-1]["problem"] = "no launch was deferred"
     for row in rows:
         if row["problem"].startswith("not begun"):
             print_row(row)
+
+
+@contextlib.contextmanager
+def somebody_who_may_ask(bed):
+    """A process of higher priority that has launched something and then does nothing: only where somebody may ask are graphs
+    launched in pieces."""
+    job = bed.start("cupola", "asker", [bed.program("guarded_calls"), "non_blocking"], environ={"GRAPH_NODES": "0"})
+    try:
+        job.process.stdin.write(b"event_create 64\n\n")
+        line = job.await_line(START_SECONDS)
+        while line is not None and not line.startswith("blocks "):
+            line = job.await_line(START_SECONDS)
+        if line is None:
+            raise corun.Failed(f"the process that may ask did not begin: {job.err[-300:]}")
+        yield
+    finally:
+        job.kill()
 
 
 def run_cells(options, bed, started):
@@ -311,15 +342,18 @@ def run_cells(options, bed, started):
     bed.environ.update({"CUPOLA_PREEMPT": "always", "BLOCK_NS": str(options.block_ns)})
     if not options.mps:
         bed.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
+    if options.graphs:
+        bed.environ.update({"GRAPH_NODES": str(GRAPH_NODES[options.device]), "CUPOLA_TASKS": "off"})
     for name, reason in skipped.items():
         print(f"{name:26} skipped: {reason}")
     print(f"{'call':26} {'stream':13} {'returned':14} {'us':>9} {'wrong':>5} preemptions")
     end = started + options.limit
-    rows = [new_row(*cell) for cell in todo]
+    rows = [new_row(*cell, options.graphs) for cell in todo]
     # The simulated device needs no daemon for MPS.
     more = ["--mps"] if options.mps and options.device == "gpu" else []
     with bed.mps(by_arbiter=True) if options.mps else contextlib.nullcontext(), \
-            bed.arbiter(corun.config("hpf", {}), *more), \
+            bed.arbiter(corun.config("hpf", {"asker": {"priority": 10}}), *more), \
+            (somebody_who_may_ask(bed) if options.graphs else contextlib.nullcontext()), \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         if more and not ask(bed, command="show")["mps"]:
             raise corun.Failed("cupola serve --mps started no MPS")
@@ -353,7 +387,7 @@ def main():
           f"{time.monotonic() - started:.0f} s, the longest cell {longest:.1f} s")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"device": options.device, "mps": options.mps, "good": good, "returned_while_stopped": early,
+            json.dump({"device": options.device, "mps": options.mps, "graphs": options.graphs, "good": good, "returned_while_stopped": early,
                        "cells": rows, "skipped": skipped}, file, indent=1)
     return 0 if rows and good == len(rows) else 1
 
