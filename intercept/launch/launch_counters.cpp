@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "intercept/launch/ask_choice.h"
 #include "intercept/launch/gates.h"
+#include "intercept/launch/gpu_board.h"
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/stoppable_time.h"
 #include "intercept/process/notice.h"
@@ -49,7 +51,10 @@ void SayLaunchCounts() noexcept {
   }
   if (launch_counters.graphs_in_pieces.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(launch_counters.graphs_in_pieces), " graphs launched in pieces"});
-    Say(Level::kInfo, {"preemption: ", number(launch_counters.deferred), " launches of graphs deferred"});
+    const uint64_t deferred = launch_counters.deferred.load();
+    Say(Level::kInfo, {"preemption: ", Decimal(deferred), " launches of graphs deferred, fed in ",
+                       Decimal(launch_counters.feed_ns.load() / std::max<uint64_t>(deferred, 1) / 1000),
+                       " us of processor time each"});
   }
   if (const uint64_t pieces = launch_counters.pieces_built.load(); pieces != 0) {
     Say(Level::kInfo, {"preemption: ", Decimal(pieces), " pieces of graphs built in ",

@@ -30,6 +30,7 @@ struct LaunchCounters {
   std::atomic<uint64_t> gates{0};       ///< put into streams
   std::atomic<uint64_t> graphs_in_pieces{0};  ///< launches of graphs that went out in pieces
   std::atomic<uint64_t> deferred{0};          ///< of these, the ones whose call did not wait for room
+  std::atomic<uint64_t> feed_ns{0};           ///< processor time of the thread that puts their pieces into a stream
   std::atomic<uint64_t> pieces_built{0};
   std::atomic<uint64_t> piece_build_ns{0};  ///< what it took to build them, all together
   std::atomic<uint64_t> priorities{0};  ///< launches given the highest priority

@@ -151,6 +151,12 @@ void AwaitJobs() {
   jobs->splice(jobs->end(), *arrived);
 }
 
+uint64_t ProcessorNs() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
+}
+
 void* FeedForEver(void*) {
   ++this_thread.depth;  // driver calls of this thread are not the program's
   const RelaxedCapture relaxed;
@@ -159,6 +165,7 @@ void* FeedForEver(void*) {
     while (FeedAll()) {
     }
     LetContextGo();
+    launch_counters.feed_ns.store(ProcessorNs(), std::memory_order_relaxed);
     const timespec nap{0, kLookNs};
     nanosleep(&nap, nullptr);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One program of the pairs of real_pytorch.py: an inference server or a training, as PyTorch programs are written.
 
-  real_pytorch_program.py infer|train --model gpt|resnet --mode graph|eager|compile [--batch N]
+  real_pytorch_program.py infer|train --model gpt|resnet --mode graph|eager|compile [--batch N] [--graphs N]
 
 Says "ready" when it is warm. Then for each line on standard input it prints one JSON object:
   SECONDS [SEED]  works for so long. infer: requests come as a Poisson process of RATE a second; "latency_ns" from a
@@ -100,13 +100,14 @@ def inference(torch, options):
     if options.mode == "graph":
         def keep():
             held["answer"] = forward()
-        replay = captured(torch, keep)
+        replays = [captured(torch, keep) for _ in range(options.graphs)]
     into = torch.empty(answer.shape, dtype=answer.dtype).pin_memory()
 
     def answer_one():
         given.copy_(request, non_blocking=True)
         if options.mode == "graph":
-            replay()
+            replays.append(replays.pop(0))
+            replays[-1]()
             into.copy_(held["answer"], non_blocking=True)
         else:
             into.copy_(forward(), non_blocking=True)
@@ -218,6 +219,7 @@ def main():
     parser.add_argument("--model", choices=["gpt", "resnet"], default="gpt")
     parser.add_argument("--mode", choices=["graph", "eager", "compile"], default="graph")
     parser.add_argument("--batch", type=int, default=1, help="requests of one inference")
+    parser.add_argument("--graphs", type=int, default=1, help="of an inference in graphs, which take turns")
     parser.add_argument("--deterministic", action="store_true", help="the same losses bit by bit in each run")
     options = parser.parse_args()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -6,10 +6,13 @@ overhead   A training with nobody beside it, in turns: plain, under Cupola witho
            500 and 200 us. torch_solo_overhead_pct_{graph,eager}, graph_idle_overhead_pct, eager_gates_overhead_pct,
            graph_pieces_overhead_pct_{500us,200us}: how much longer a step takes than the plain one's beside it in the same
            round, the median of all rounds. pieces_host_ms_per_step: processor time that the calls of a step take more, in
-           pieces of 200 us; pieces_call_ms_per_step: the time until they return. piece_build_ms: of one piece.
+           pieces of 200 us, that of the thread which puts the pieces in included; pieces_call_ms_per_step: the time until the
+           calls return. piece_build_ms: of one piece.
            prediction_error_pct_no_ptx: of kernels of 20 us or more of the eager training; stoppable_time_fraction: the
            lowest of these trainings that a server may ask.
 footprint  torch_import_overhead_pct: `import torch`, medians; torch_memory_overhead_pct: GPU memory in use on the device.
+many       A server with MANY_GRAPHS graphs of its model, which a process of higher priority may ask: many_graphs_build_s, the time
+           in which the pieces of all of them are built in the background; many_graphs_memory_mb, what they take on the GPU.
 ffs        Two equal trainings by weighted shares, 2:1. ffs_share_pct: the steps of the heavier of all steps;
            ffs_sum_ratio: both together of one plain training alone.
 three      Two servers of different priority and a training. three_{first,second}_{p50,p99}_us, three_alone_p50_us,
@@ -28,7 +31,9 @@ import sampling
 from real_pytorch import PROGRAM, RULES, START_SECONDS, hear, rate, rate_of, say
 
 TURN_SECONDS = 1.5
+MANY_GRAPHS = 64
 STEPS = 200  # of the comparison of losses
+FED = re.compile(r"launches of graphs deferred, fed in (\d+) us of processor time each")
 BUILT = re.compile(r"(\d+) pieces of graphs built in (\d+) us each")
 ERROR = re.compile(r"predicted, off by (\d+) per mille")
 STOPPABLE = re.compile(r"GPU time (\d+) % could be stopped at blocks, (\d+) % between kernels")
@@ -41,9 +46,9 @@ class Programs:
         self.bed, self.python, self.stack = bed, python, stack
         self.jobs = {}
 
-    def add(self, name, system, label, *arguments, **environ):
+    def add(self, name, system, label, *arguments, program=PROGRAM, **environ):
         """`environ`: additions to its environment."""
-        job = self.bed.start(system, label, [self.python, PROGRAM, *arguments], environ=environ)
+        job = self.bed.start(system, label, [self.python, program, *arguments], environ=environ)
         self.stack.callback(job.kill)
         self.jobs[name] = job
 
@@ -130,6 +135,9 @@ def overhead(bed, python, seconds_left, rounds=12):
         for what in ("host", "call"):
             ms = {way: statistics.median(each[f"{what}_ms"] for each in answers[way]) for way in ("plain", "200us")}
             metrics[f"pieces_{what}_ms_per_step"] = round(ms["200us"] - ms["plain"], 3)
+        fed_ms = int(FED.search(said["200us"])[1]) / 1000
+        detail[mode]["fed_ms_per_step"] = fed_ms
+        metrics["pieces_host_ms_per_step"] = round(metrics["pieces_host_ms_per_step"] + fed_ms, 3)
         built = BUILT.search(said["200us"])
         metrics["piece_build_ms"] = int(built[2]) / 1000
         detail[mode]["pieces_built"] = int(built[1])
@@ -162,6 +170,32 @@ def footprint(bed, python, seconds_left, rounds=7):
              "torch_memory_overhead_pct": round(100 * (used["cupola"] / used["plain"] - 1), 3)},
             {"import_s": {system: round(value, 3) for system, value in median.items()}, "used_bytes": used,
              "rounds": len(took["plain"])})
+
+
+def many(bed, python, seconds_left, seconds=8):
+    grown, said = {}, {}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(bed.arbiter(corun.config("hpf", RULES)))
+        bed.phase = "many graphs"
+        server = Programs(bed, python, stack)
+        server.add("server", "cupola", "server", "infer", "--model", "gpt", "--mode", "graph")
+        server.await_all()
+        for system in ("plain", "cupola"):
+            programs = Programs(bed, python, stack)
+            programs.add("many", system, "training", "infer", "--model", "gpt", "--mode", "graph", "--graphs", str(MANY_GRAPHS))
+            programs.await_all()
+            before = programs.work(("many", "memory"))[0]["used_bytes"]
+            programs.work(("many", seconds))
+            grown[system] = programs.work(("many", "memory"))[0]["used_bytes"] - before
+            said[system] = programs.end()["many"]
+        server.end()
+    built = BUILT.search(said["cupola"])
+    if built is None:
+        raise corun.Failed("no pieces were built")
+    pieces, us = map(int, built.groups())
+    return ({"many_graphs_build_s": round(pieces * us / 1e6, 3),
+             "many_graphs_memory_mb": round((grown["cupola"] - grown["plain"]) / (1 << 20), 1)},
+            {"graphs": MANY_GRAPHS, "pieces_built": pieces, "us_each": us, "memory_grown_bytes": grown})
 
 
 def shared(answers, parts=1):
@@ -258,4 +292,4 @@ def losses(bed, python, seconds_left):
     return {"train_steps_identical": min(identical.values())}, detail
 
 
-SECTIONS = {"overhead": overhead, "footprint": footprint, "ffs": ffs, "three": three, "losses": losses}
+SECTIONS = {"overhead": overhead, "footprint": footprint, "many": many, "ffs": ffs, "three": three, "losses": losses}

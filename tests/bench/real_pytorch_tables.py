@@ -18,6 +18,8 @@ SINGLE = [  # (metric, what it is, goal)
     ("pieces_host_ms_per_step", "processor time more for a step's launch in pieces of 200 us, ms", "2"),
     ("pieces_call_ms_per_step", "until that launch call returns, longer than plain, ms", ""),
     ("piece_build_ms", "to build a piece, in the background, ms", "0.5"),
+    ("many_graphs_build_s", "the pieces of 64 graphs of a server built, in the background, in, s", "5"),
+    ("many_graphs_memory_mb", "what these pieces take of the GPU's memory, MB", ""),
     ("prediction_error_pct_no_ptx", "kernels of 20 us or more, predicted without PTX: mean error, %", "10"),
     ("stoppable_time_fraction", "part of the trainings' GPU time that can be stopped", ""),
     ("train_steps_identical", "of 200 steps, stopped 60 times a second: losses equal bit by bit", "200"),
@@ -66,3 +68,18 @@ def single(found):
             rows.append([what, goal, *("-" if value is None else f"{value:,g}" for value in values),
                          *(origin(result, metric) for _, result in found)])
     return table(["", "goal", *(gpu for gpu, _ in found), *(f"measured ({gpu})" for gpu, _ in found)], rows)
+
+
+def stop_timeline(found):
+    """One stop inside a graph, event by event, without Cupola and with it; of the first GPU that has one."""
+    for gpu, result in found:
+        detail = result["detail"].get("timeline")
+        if detail is None:
+            continue
+        rows = []
+        for way, text in (("plain", "plain"), ("cupola", "Cupola")):
+            for number, (at_us, what) in enumerate(detail[way]["events"]):
+                head = f"{text} ({gpu}, {origin(result, f'stop_{way}_begin_us')})" if number == 0 else ""
+                rows.append([head, f"{at_us:,}", what])
+        return table(["", "us since the request came", "what happens"], rows)
+    return "Not measured."

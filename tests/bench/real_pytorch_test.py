@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
 import real_pytorch  # noqa: E402
 import real_pytorch_single  # noqa: E402
+import stop_timeline  # noqa: E402
 
 ANSWER_US = {"plain": 300, "cupola": 150}  # beside training; alone 100
 STEP_MS = {"plain": 12, "cupola": 11}      # beside the server; alone 10
@@ -127,6 +128,22 @@ class Single(unittest.TestCase):
         self.assertEqual(real_pytorch_single.BUILT.search(said).groups(), ("1528", "452"))
         self.assertEqual(real_pytorch_single.STOPPABLE.search(said).groups(), ("42", "58"))
         self.assertEqual(real_pytorch_single.ERROR.search(said)[1], "64")
+
+
+class Timeline(unittest.TestCase):
+    KERNELS = [[1000 * begin, 1000 * (begin + 300)] for begin in (0, 310, 620, 1600, 1910)]
+
+    def test_a_stop(self):
+        """A request comes 50 us after the second kernel began; its own runs behind the third."""
+        (stop,) = stop_timeline.stops(self.KERNELS, [[1_000_000, 1_300_000]], [[360_000, 1_340_000]])
+        metrics, detail = stop_timeline.figures("cupola", [stop])
+        self.assertEqual(metrics, {"stop_cupola_begin_us": 640, "stop_cupola_answer_us": 980, "stop_cupola_resumed_us": 300})
+        self.assertEqual(detail["events"][:4], [[-50, "kernel 0 of the graph begins"], [0, "the request comes"],
+                                                [250, "kernel 0 of the graph has ended"], [260, "kernel 1 of the graph begins"]])
+
+    def test_requests_outside_a_graph_do_not_count(self):
+        self.assertEqual(stop_timeline.stops(self.KERNELS, [[5_000_000, 5_300_000]], [[4_900_000, 5_400_000]]), [])
+        self.assertEqual(stop_timeline.stops(self.KERNELS, [[2_300_000, 2_600_000]], [[2_000_000, 2_700_000]]), [])
 
 
 if __name__ == "__main__":
