@@ -1,5 +1,6 @@
 #include "intercept/path/graph_feeder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <list>
@@ -24,7 +25,6 @@
 namespace cupola::intercept {
 namespace {
 
-constexpr uint32_t kAtOnce = 8;        // pieces that are put in before another context has its turn
 constexpr long kLookNs = 500'000;      // between two looks whether there is room
 constexpr size_t kStackBytes = 256 << 10;
 
@@ -104,12 +104,13 @@ enum class Step : uint8_t {
 Step Feed(Job& job) {
   LaunchContext& context = job.row.context();
   if (context.state.load() == LaunchContext::State::kDead) return EndJob(job), Step::kOver;
-  const uint32_t fitting = job.row.Fitting();
-  if (fitting == 0 && !job.row.is_over()) return Step::kNothing;
+  // Not one by one: each time costs a write, which takes as much room as a piece does.
+  const uint32_t wanted = std::min(PieceRow::kPiecesAWrite, job.row.left());
+  if (job.row.Fitting() < wanted && context.pieces.left() != 0) return Step::kNothing;
   if (TakeContext(context.context) != CUDA_SUCCESS) return EndJob(job), Step::kOver;
   CUresult result = CUDA_ERROR_UNKNOWN;
   if (job.has_begun || Begin(job)) {
-    result = job.row.Put(context.pieces.feed_stream, /*per_thread=*/false, fitting < kAtOnce ? fitting : kAtOnce);
+    result = job.row.Put(context.pieces.feed_stream, /*per_thread=*/false, wanted);
   }
   if (result == CUDA_SUCCESS && !job.row.is_over()) return Step::kSome;
   const bool is_over = result == CUDA_SUCCESS && WriteDeferred(context, job.number);

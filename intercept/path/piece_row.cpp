@@ -41,8 +41,6 @@ bool PieceRow::MayFit() const noexcept {
 }
 
 CUresult PieceRow::Put(CUstream stream, bool per_thread, uint32_t most) noexcept {
-  // A write costs the stream 2 us (H200), so it is not made behind each piece.
-  constexpr uint32_t kPiecesAWrite = 8;
   const auto launch = Real<PFN_cuGraphLaunch_v10000>(per_thread ? Call::k_cuGraphLaunch_ptsz : Call::k_cuGraphLaunch);
   if (next_ == 0 && is_trial_) set_->wake = context_->gpu->slot().wake.load();
   context_->pieces.longest_ns.store(set_->longest_ns);

@@ -14,6 +14,9 @@ struct LaunchContext;
 /// Belongs to one thread at a time.
 class PieceRow {
  public:
+  /// Behind so many pieces there is a write. It costs the stream 2 us (H200), and room in the driver's queue.
+  static constexpr uint32_t kPiecesAWrite = 8;
+
   /// Takes the set's trial, if one is wanted and no other launch has taken it. The set must live on, which the caller sees to
   /// (PieceSet::users).
   PieceRow(LaunchContext& context, graphs::PieceSet& set) noexcept;
@@ -22,6 +25,7 @@ class PieceRow {
   graphs::PieceSet& set() const noexcept { return *set_; }
   uint32_t size() const noexcept { return static_cast<uint32_t>(set_->execs.size()); }
   bool is_over() const noexcept { return next_ == size(); }
+  uint32_t left() const noexcept { return size() - next_; }
 
   /// How many of the next pieces the driver takes now without a wait in it, with those that it has.
   uint32_t Fitting() const noexcept;
