@@ -25,6 +25,9 @@
 namespace cupola::intercept {
 namespace {
 
+// So many pieces are kept in the driver's queue, which is work for milliseconds. Where it is kept full the driver waits for
+// room again and again, though it takes as many pieces at once: the feeder then took half of a processor, and stops came late.
+constexpr uint32_t kMostFed = 128;
 constexpr long kLookNs = 500'000;      // between two looks whether there is room
 constexpr size_t kStackBytes = 256 << 10;
 
@@ -106,7 +109,8 @@ Step Feed(Job& job) {
   if (context.state.load() == LaunchContext::State::kDead) return EndJob(job), Step::kOver;
   // Not one by one: each time costs a write, which takes as much room as a piece does.
   const uint32_t wanted = std::min(PieceRow::kPiecesAWrite, job.row.left());
-  if (job.row.Fitting() < wanted && context.pieces.left() != 0) return Step::kNothing;
+  const uint32_t left = context.pieces.left();
+  if (left != 0 && (left + wanted > kMostFed || job.row.Fitting() < wanted)) return Step::kNothing;
   if (TakeContext(context.context) != CUDA_SUCCESS) return EndJob(job), Step::kOver;
   CUresult result = CUDA_ERROR_UNKNOWN;
   if (job.has_begun || Begin(job)) {
