@@ -8,7 +8,7 @@ hangs it is killed, and a new one makes those that are left. Prints a table; exi
 well, 1 = one hung, was wrong or was never preempted, 77 = nothing could be run here (said why).
 
 With --graphs the kernel is a graph that is launched in pieces (docs/graphs.md), far ahead of the device: the process is
-held between two pieces, with more launches behind than the driver has room for.
+held between two pieces, with more launches behind than the driver has room for, which with --mps are deferred.
 
   guarded_calls.py --build build/gpu --device gpu --json results.json
   guarded_calls.py --device sim --calls free,memcpy_to_symbol --streams legacy
@@ -309,7 +309,7 @@ def run_stream(options, bed, end, rows):
                 print_row(row)
         if worker is not None:
             worker.end_well(rows)
-            if options.graphs and not any(row["problem"] for row in rows) and worker.deferred() == 0:
+            if options.graphs and options.mps and not any(row["problem"] for row in rows) and worker.deferred() == 0:
                 rows[-1]["problem"] = "no launch was deferred"
     for row in rows:
         if row["problem"].startswith("not begun"):
