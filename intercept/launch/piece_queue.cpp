@@ -28,13 +28,18 @@ bool PieceWait::Pause() noexcept {
   return true;
 }
 
-bool AwaitFed(const LaunchContext& context) noexcept {
-  if (context.pieces.pending() == 0) [[likely]] return true;
-  PieceWait wait(context);
-  while (context.pieces.pending() != 0 && context.state.load() != LaunchContext::State::kDead) {
+// A launch that is about to be deferred, but then is not, is taken back from `deferred`: so what is waited for may never come,
+// and the wait also ends where nothing is pending.
+bool AwaitFed(const LaunchContext& context, uint32_t number) noexcept {
+  const PieceQueue& queue = context.pieces;
+  const auto is_fed = [&] { return static_cast<int32_t>(queue.fed.load() - number) >= 0 || queue.pending() == 0; };
+  if (is_fed()) [[likely]] return true;
+  for (PieceWait wait(context); !is_fed() && context.state.load() != LaunchContext::State::kDead;) {
     if (!wait.Pause()) return false;
   }
   return true;
 }
+
+bool AwaitFed(const LaunchContext& context) noexcept { return AwaitFed(context, context.pieces.deferred.load()); }
 
 }  // namespace cupola::intercept

@@ -33,7 +33,10 @@ struct PieceQueue {
   CUevent events[kMostDeferred] = {};
   std::atomic<uint64_t> free_events{0};      ///< bit i: events[i] is not in use
   std::atomic<uint32_t> deferred{0};         ///< launches that were deferred, ever
-  std::atomic<uint32_t> fed{0};              ///< of these, the ones of which nothing is left to be put into a stream
+  std::atomic<uint32_t> fed{0};              ///< of these, the first ones, of which nothing is left to be put into a stream
+  /// Up to this one of them a blocking stream may be behind them, as LaunchContext::joined says of guarded launches.
+  std::atomic<uint32_t> joined{0};
+  std::atomic<uint64_t> pending_ns{0};       ///< what those that are not fed yet are expected to take
   std::atomic<uint32_t> promised{0};         ///< pieces that were put into streams or will be: `given` comes to be as many
 
   /// How many pieces are not known to have ended, of those that were put into streams.
@@ -64,8 +67,10 @@ class PieceWait {
   uint64_t since_ns_ = 0;  ///< since when there was no change, without times of being held
 };
 
-/// Waits until the feeder has nothing left to do for the context. Returns at once where it has not, or where the context has
+/// Waits until the first `number` deferred launches are fed; what is fed already is not waited for. Ends where the context has
 /// ended. False: the wait was given up, for the reason that PieceWait::Pause gives.
+bool AwaitFed(const LaunchContext& context, uint32_t number) noexcept;
+/// The same for all launches that were deferred so far.
 bool AwaitFed(const LaunchContext& context) noexcept;
 
 }  // namespace cupola::intercept

@@ -28,6 +28,8 @@ namespace {
 // So many pieces are kept in the driver's queue, which is work for milliseconds. Where it is kept full the driver waits for
 // room again and again, though it takes as many pieces at once: the feeder then took half of a processor, and stops came late.
 constexpr uint32_t kMostFed = 128;
+// So much work is deferred at a time: a call that may wait, such as one that allocates memory, waits for it.
+constexpr uint64_t kMostPendingNs = 500'000'000;
 constexpr long kLookNs = 500'000;      // between two looks whether there is room
 constexpr size_t kStackBytes = 256 << 10;
 
@@ -68,6 +70,7 @@ void EndJob(Job& job) {
   LaunchContext& context = job.row.context();
   job.row.End();
   if (!job.has_begun) FreeEvent(context.pieces, job.event);
+  context.pieces.pending_ns.fetch_sub(job.row.set().expected_ns);
   job.row.set().users.fetch_sub(1);
   context.pieces.fed.fetch_add(1);
   context.outstanding.fetch_sub(1);
@@ -210,15 +213,20 @@ void OnContextEnds(CUcontext ended) {
 
 }  // namespace
 
+// The caller holds launch_mutex, so that no other thread defers a launch meanwhile.
 // Counts the launch before it looks for scopes. A scope counts itself before it looks for deferred launches (both
 // sequentially consistent), so that at least one of the two sees the other.
 bool Defer(const Launch& launch, const PieceRow& row) noexcept {
   LaunchContext& context = row.context();
   PieceQueue& queue = context.pieces;
+  const uint64_t pending_ns = queue.pending_ns.load();
   if (queue.feed_stream == nullptr || at_exit.load()) return false;
+  if (pending_ns != 0 && pending_ns + row.set().expected_ns > kMostPendingNs) return false;
+  const bool is_blocking = IsBlocking(launch.stream, launch.per_thread);
   Watch(1);
   context.outstanding.fetch_add(1);
   const uint32_t number = queue.deferred.fetch_add(1) + 1;
+  if (is_blocking) queue.joined.store(number);
   bool is_deferred = context.scopes.load() == 0 && scopes_elsewhere.load() == 0 && StreamsFitQueues();
   if (is_deferred) {
     const MutexLock lock(arrived_mutex);
@@ -231,13 +239,14 @@ bool Defer(const Launch& launch, const PieceRow& row) noexcept {
     is_deferred = false;
   }
   if (!is_deferred) {
-    queue.fed.fetch_add(1);
+    queue.deferred.fetch_sub(1);
     context.outstanding.fetch_sub(1);
     Unwatch(1);
     return false;
   }
   context.queued.Add(2);
   row.set().users.fetch_add(1);
+  queue.pending_ns.fetch_add(row.set().expected_ns);
   Job job{row, number, context.queued.total(), event};
   job.row.Promise();
   Count(launch_counters.deferred);

@@ -12,7 +12,8 @@ namespace cupola::intercept {
 struct Launch;
 
 /// Defers a launch in pieces. False: that is not possible now, and nothing was done; the reasons are an open scope, too many
-/// streams for the hardware queues, PieceQueue::kMostDeferred launches that are under way, or a refusal of the driver. The caller holds launch_mutex, and `row.set()` until it
+/// streams for the hardware queues, PieceQueue::kMostDeferred launches that are under way, half a second of
+/// work in them, or a refusal of the driver. The caller holds launch_mutex, and `row.set()` until it
 /// returns. Does not wait.
 bool Defer(const Launch& launch, const PieceRow& row) noexcept;
 

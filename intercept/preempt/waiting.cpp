@@ -124,6 +124,11 @@ bool WaitUntilComplete(LaunchContext& context, WaitFor what, uint64_t up_to, boo
   return false;
 }
 
+// The number of the last deferred launch that such a call waits for.
+uint32_t NumberToFeed(const PieceQueue& queue, WaitFor what) {
+  return what == WaitFor::kAll ? queue.deferred.load() : queue.joined.load();
+}
+
 uint64_t LastNumber(LaunchContext& context) {
   const MutexLock lock(context.slots_mutex);
   return context.slots.last_number();
@@ -142,7 +147,7 @@ bool OpenScope(LaunchContext& context, WaitFor what) noexcept {
   }
   // The scope counts itself before it looks for launches; see EnterAsGuarded.
   context.scopes.fetch_add(1);
-  (void)AwaitFed(context);  // plant: not_fed
+  (void)AwaitFed(context, NumberToFeed(context.pieces, what));  // plant: not_fed
   if (context.state.load() != State::kReady) return is_kept;
   Count(launch_counters.scopes);
   if (!is_kept && context.outstanding.load() != 0) {  // plant: no_wait
@@ -195,7 +200,9 @@ void RecordJoin(LaunchContext& context, CUstream stream, bool per_thread) noexce
   uint64_t before = context.joined.load();
   while (before < last && !context.joined.compare_exchange_weak(before, last)) {
   }
+  context.pieces.joined.store(context.pieces.deferred.load());
   if (context.scopes.load() == 0) return;  // plant: join_unseen
+  (void)AwaitFed(context);
   if (WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false)) {
     KeepUntilComplete(context, last);
   }

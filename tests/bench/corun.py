@@ -38,7 +38,7 @@ class Job:
 
     def await_line(self, seconds):
         """The next line of standard output, without its end; None when there is none in time."""
-        line, deadline = b"", time.monotonic() + seconds
+        line, deadline = bytearray(), time.monotonic() + seconds
         while not line.endswith(b"\n"):
             left = deadline - time.monotonic()
             ready = left > 0 and select.select([self.process.stdout], [], [], left)[0]

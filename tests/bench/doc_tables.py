@@ -226,11 +226,7 @@ def pytorch_single(results):
     return real_pytorch_tables.single(of(results, "real_pytorch"))
 
 
-def pytorch_stop(results):
-    return real_pytorch_tables.stop_timeline(of(results, "real_pytorch"))
-
-
-TABLES = {made.__name__: made for made in (pytorch_pairs, pytorch_single, pytorch_stop, arbiter_cost, preemption, narrow_rates, narrow_times,
+TABLES = {made.__name__: made for made in (pytorch_pairs, pytorch_single, arbiter_cost, preemption, narrow_rates, narrow_times,
                                            narrow_beside, unmodified, unmodified_long, gpu_suite)}
 PLACE = re.compile(r"(?P<begin><!-- table (?P<name>\w+) -->\n).*?(?P<end>\n<!-- end of table -->)",
                    re.DOTALL)

@@ -68,18 +68,3 @@ def single(found):
             rows.append([what, goal, *("-" if value is None else f"{value:,g}" for value in values),
                          *(origin(result, metric) for _, result in found)])
     return table(["", "goal", *(gpu for gpu, _ in found), *(f"measured ({gpu})" for gpu, _ in found)], rows)
-
-
-def stop_timeline(found):
-    """One stop inside a graph, event by event, without Cupola and with it; of the first GPU that has one."""
-    for gpu, result in found:
-        detail = result["detail"].get("timeline")
-        if detail is None:
-            continue
-        rows = []
-        for way, text in (("plain", "plain"), ("cupola", "Cupola")):
-            for number, (at_us, what) in enumerate(detail[way]["events"]):
-                head = f"{text} ({gpu}, {origin(result, f'stop_{way}_begin_us')})" if number == 0 else ""
-                rows.append([head, f"{at_us:,}", what])
-        return table(["", "us since the request came", "what happens"], rows)
-    return "Not measured."

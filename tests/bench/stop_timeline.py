@@ -56,7 +56,7 @@ def figures(way, found):
     return metrics, {"requests": len(found), "events": events_of(by_answer[len(by_answer) // 2])}
 
 
-def timeline(bed, python, seconds_left, seconds=4):
+def timeline(bed, python, seconds_left, seconds=3):
     metrics, detail = {}, {}
     with contextlib.ExitStack() as stack:
         programs = Programs(bed, python, stack)

@@ -2,6 +2,8 @@
 // order of their edges, and prints what came out; the same with Cupola and without.
 #include <cuda.h>
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -138,6 +140,31 @@ void Ahead(cudaStream_t stream, int launches) {
   std::printf("%08x\n", memory.Sum());
   std::fprintf(stderr, "longest launch call: %.0f ms\n", longest);
   CHECK(cudaGraphExecDestroy(exec));
+}
+
+// Ends while launches are far ahead of the device: by exit(), by a reset of the device, or with a child that was forked
+// meanwhile and ends first. `launches` as in Ahead.
+void End(cudaStream_t stream, int launches, const std::string& how) {
+  const Memory memory;
+  const cudaGraphExec_t exec = Instantiate(memory, 3);
+  for (int i = 0; i < launches; ++i) {
+    GiveTime(i);
+    CHECK(cudaGraphLaunch(exec, stream));
+  }
+  std::printf("launched\n");
+  std::fflush(stdout);
+  if (how == "exit") std::exit(0);
+  if (how == "reset") {
+    CHECK(cudaDeviceReset());
+    std::exit(0);
+  }
+  if (const pid_t child = fork(); child == 0) {
+    std::exit(0);
+  } else if (int status = 1; waitpid(child, &status, 0) != child || status != 0) {
+    std::exit(1);
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  std::printf("%08x\n", memory.Sum());
 }
 
 // A graph of more nodes than the driver takes behind a closed gate.
@@ -352,6 +379,9 @@ int main(int argc, char** argv) {
   if (way == "ahead") Ahead(stream, launches);
   if (way == "ahead-legacy") Ahead(cudaStreamLegacy, launches);
   if (way == "ahead-per-thread") Ahead(cudaStreamPerThread, launches);
+  for (const char* how : {"exit", "reset", "fork"}) {
+    if (way == std::string("ends-by-") + how) End(stream, launches, how);
+  }
   if (way == "large") Large(stream, launches);
   if (way == "elsewhere") Elsewhere(launches);
   if (way == "changed") Changed(stream, launches);

@@ -137,6 +137,17 @@ class Graphs(unittest.TestCase):
         self.plant("not_fed")
         self.assertEqual(self.ahead_of_a_strict_driver(10)["code"], "timeout")
 
+    def test_ends_with_launches_deferred(self):
+        """By exit(), by a reset of the device, and with a forked child that ends first: soon, and as without Cupola."""
+        for way in ("ends-by-exit", "ends-by-reset", "ends-by-fork"):
+            with self.subTest(way=way):
+                plain = runner.run([self.program, way, "100"], self.environ, 60)
+                with held(self.board, 0.01, 0.005):
+                    result = self.under_cupola(way, "100", seconds=30, CUPOLA_SIM_MPS="1")
+                said = result["stderr"][-600:]
+                self.assertEqual((result["code"], result["stdout"]), (plain["code"], plain["stdout"]), said)
+                self.assertGreaterEqual(self.number(DEFERRED, result), 10, said)
+
     def test_where_processes_take_turns_launch_calls_wait(self):
         result = self.under_cupola("ahead", "100")
         self.assertEqual((result["code"], self.number(DEFERRED, result)), (0, 0), result["stderr"][-600:])

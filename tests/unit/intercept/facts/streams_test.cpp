@@ -53,6 +53,26 @@ class Queues : public testing::Test {
   }
 };
 
+// PyTorch makes a pool of streams and uses a few.
+TEST_F(Queues, AStreamTakesOneFromItsFirstUseOn) {
+  constexpr uintptr_t kFirst = 0x7000, kStreams = 40;
+  const auto stream = [](uintptr_t index) { return reinterpret_cast<CUstream>(kFirst + index * 16); };
+  for (uintptr_t i = 0; i < kStreams; ++i) OnStreamCreated(stream(i));
+  EXPECT_EQ(Room(), 5);
+  for (int again = 0; again < 2; ++again) {
+    (void)ResolveStream(stream(0), false);
+    (void)ResolveStream(stream(1), false);
+    EXPECT_EQ(Room(), 3);
+  }
+  std::thread([&] { (void)ResolveStream(stream(1), false); }).join();
+  EXPECT_EQ(Room(), 3);
+  OnStreamDestroyed(stream(1));
+  OnStreamDestroyed(stream(2));  // was never used
+  EXPECT_EQ(Room(), 4);
+  for (uintptr_t i = 0; i < kStreams; ++i) OnStreamDestroyed(stream(i));
+  EXPECT_EQ(Room(), 5);
+}
+
 TEST_F(Queues, AHelperThatWasNotMadeTakesNone) {
   EXPECT_EQ(Room(), 5);
   ASSERT_TRUE(MakeRoomForHelper(2));
