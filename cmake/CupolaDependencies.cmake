@@ -48,6 +48,9 @@ find_program(CUPOLA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin
 if(NOT CUPOLA_NVCC)
   message(FATAL_ERROR "no CUDA toolkit found: run scripts/bootstrap, or set CUDA_HOME to one")
 endif()
+# For commands with -c, also where that is followed by -ptx or -fatbin: with ccache in front of nvcc, if that is in front of
+# the C++ compiler. It knows nvcc, but takes a command without -c for one that links.
+set(CUPOLA_NVCC_COMPILE ${CMAKE_CXX_COMPILER_LAUNCHER} ${CUPOLA_NVCC} -c)
 get_filename_component(CUPOLA_CUDA_BIN ${CUPOLA_NVCC} REALPATH)
 get_filename_component(CUPOLA_CUDA_BIN ${CUPOLA_CUDA_BIN} DIRECTORY)
 get_filename_component(CUPOLA_CUDA_HOME ${CUPOLA_CUDA_BIN} DIRECTORY)

@@ -2,13 +2,12 @@
 """PTX of stepped_bodies.cu, as it is ("none") or with a bug planted in the MasterKernel.
 
   plant.py --list                                   the names of the bugs
-  plant.py NAME --source DIR --nvcc NVCC --out FILE
+  plant.py NAME --source DIR --out FILE --compile COMMAND...
 """
 import argparse
 import os
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../plant"))
 import planting  # noqa: E402
@@ -111,8 +110,8 @@ def main():
     parser.add_argument("name", nargs="?")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--source")
-    parser.add_argument("--nvcc")
     parser.add_argument("--out")
+    parser.add_argument("--compile", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     if options.list:
         print(";".join(BUGS))
@@ -128,16 +127,17 @@ def main():
             plant(texts, options.name, BUGS[options.name])
     except planting.PlantError as error:
         sys.exit(f"plant.py: {error}")
-    with tempfile.TemporaryDirectory() as folder:
-        os.makedirs(os.path.join(folder, FOLDER))
-        for header, text in texts.items():
-            with open(os.path.join(folder, FOLDER, header), "w") as file:
-                file.write(text)
-        return subprocess.run([
-            options.nvcc, "-ptx", "-arch=sm_90", "-std=c++20", "-O2", "-diag-suppress", "177",
-            f"-I{folder}", f"-I{options.source}",
-            os.path.join(options.source, "tests/unit/runtime/stepped_bodies.cu"),
-            "-o", options.out]).returncode
+    # The same folder each time: what a compiler's cache keeps is found by it.
+    folder = options.out + ".headers"
+    os.makedirs(os.path.join(folder, FOLDER), exist_ok=True)
+    for header, text in texts.items():
+        with open(os.path.join(folder, FOLDER, header), "w") as file:
+            file.write(text)
+    return subprocess.run([
+        *options.compile, "-ptx", "-arch=sm_90", "-std=c++20", "-O2", "-diag-suppress", "177",
+        f"-I{folder}", f"-I{options.source}",
+        os.path.join(options.source, "tests/unit/runtime/stepped_bodies.cu"),
+        "-o", options.out]).returncode
 
 
 if __name__ == "__main__":
