@@ -134,7 +134,7 @@ def main():
         with open(os.path.join(folder, FOLDER, header), "w") as file:
             file.write(text)
     return subprocess.run([
-        *options.compile, "-ptx", "-arch=sm_90", "-std=c++20", "-O2", "-diag-suppress", "177",
+        *options.compile, "-ptx", "-arch=sm_90", "-std=c++20", "-O2", "-diag-suppress", "177,186",
         f"-I{folder}", f"-I{options.source}",
         os.path.join(options.source, "tests/unit/runtime/stepped_bodies.cu"),
         "-o", options.out]).returncode
