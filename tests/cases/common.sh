@@ -31,10 +31,20 @@ skip() { echo "not tried: $*"; exit 77; }
 needs_gpu() { [ "$DEVICE" = gpu ] || skip "only a GPU can show this"; }
 command -v "$NVCC" >/dev/null || skip "no nvcc"
 toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v "$NVCC")")")")
-# compile PROGRAM NVCC-ARGUMENTS...: builds $work/PROGRAM with the shared runtime.
+# compile PROGRAM NVCC-ARGUMENTS...: builds $work/PROGRAM with the shared runtime. Where there is ccache, it keeps the object of
+# a single source.
 compile() {
-  "$NVCC" -w -cudart shared -arch=sm_90 -Xlinker -rpath="$toolkit/lib64" -Xlinker -rpath="$toolkit/lib" -o "$work/$1" "${@:2}" ||
-    skip "$1 does not compile"
+  local program=$work/$1 sources=() others=() word
+  shift
+  for word in "$@"; do
+    if [[ $word == *.cu ]]; then sources+=("$word"); else others+=("$word"); fi
+  done
+  if [ ${#sources[@]} = 1 ] && command -v ccache >/dev/null; then
+    ccache "$NVCC" -w -arch=sm_90 "${others[@]}" -c "${sources[0]}" -o "$program.o" || skip "$program does not compile"
+    sources=("$program.o")
+  fi
+  "$NVCC" -w -cudart shared -arch=sm_90 -Xlinker -rpath="$toolkit/lib64" -Xlinker -rpath="$toolkit/lib" -o "$program" \
+    "${sources[@]}" "${others[@]}" || skip "$program does not compile"
 }
 # variants FILE...: makes the second forms of the kernels in FILE and puts them into the case's store.
 variants() { "$CUPOLA" build --quiet "$@" >"$work/build.log" 2>&1 || { cat "$work/build.log"; skip "no variants"; }; }
