@@ -38,7 +38,7 @@ TEST_F(StreamFacts, ACaptureEndsWithTheThreadWhoseDefaultStreamItCaptures) {
 }
 
 // With 8 queues, 2 of them for others and 1 for the first helper stream, 5 streams fit.
-class Queues : public testing::Test {
+class Queues : public StreamFacts {
  protected:
   Queues() { StartCountingStreams(8); }
   ~Queues() override { ForgetLiveStreamsAfterFork(); }
