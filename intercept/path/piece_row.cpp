@@ -22,9 +22,11 @@ void PieceRow::Promise() noexcept {
   is_promised_ = true;
 }
 
-// A piece in a trial has two events as well, and counts twice.
+// A piece in a trial has two events as well, and counts twice. A graph that is one piece, for the sake of its priority, is
+// launched as a whole one would be.
 uint32_t PieceRow::Fitting() const noexcept {
   const uint32_t rest = size() - next_, counted = is_trial_ ? 2 : 1;
+  if (!set_->is_cut) return rest;
   const uint32_t left = context_->pieces.left();
   if (left == 0 && next_ == 0 && MayFit()) return rest;
   const uint32_t most = kMostQueuedEntries * size() / (set_->nodes + kEntriesOfPiece * size());
