@@ -179,11 +179,12 @@ void* FeedForEver(void*) {
   }
 }
 
-// `arrived_mutex` is held.
-bool StartFeederLocked() {
-  if (arrived == nullptr) arrived = new std::list<Job>;
+// Starts the feeder, once. False: the system gives no thread.
+bool HasFeeder() {
   if (has_feeder.load()) return true;
-  has_feeder.store(StartOwnThread(&FeedForEver, nullptr, kStackBytes));
+  const MutexLock lock(arrived_mutex);
+  if (arrived == nullptr) arrived = new std::list<Job>;
+  if (!has_feeder.load()) has_feeder.store(StartOwnThread(&FeedForEver, nullptr, kStackBytes));
   return has_feeder.load();
 }
 
@@ -216,33 +217,29 @@ void OnContextEnds(CUcontext ended) {
 // The caller holds launch_mutex, so that no other thread defers a launch meanwhile.
 // Counts the launch before it looks for scopes. A scope counts itself before it looks for deferred launches (both
 // sequentially consistent), so that at least one of the two sees the other.
-bool Defer(const Launch& launch, const PieceRow& row) noexcept {
+Deferral Defer(const Launch& launch, const PieceRow& row) noexcept {
   LaunchContext& context = row.context();
   PieceQueue& queue = context.pieces;
   const uint64_t pending_ns = queue.pending_ns.load();
-  if (queue.feed_stream == nullptr || at_exit.load()) return false;
-  if (pending_ns != 0 && pending_ns + row.set().expected_ns > kMostPendingNs) return false;
+  if (queue.feed_stream == nullptr || at_exit.load()) return Deferral::kRefused;
+  if (pending_ns != 0 && pending_ns + row.set().expected_ns > kMostPendingNs) return Deferral::kNotNow;
+  uint32_t event = 0;
+  if (!TakeEvent(queue, &event)) return Deferral::kNotNow;
   const bool is_blocking = IsBlocking(launch.stream, launch.per_thread);
   Watch(1);
   context.outstanding.fetch_add(1);
   const uint32_t number = queue.deferred.fetch_add(1) + 1;
   if (is_blocking) queue.joined.store(number);
-  bool is_deferred = context.scopes.load() == 0 && scopes_elsewhere.load() == 0 && StreamsFitQueues();
-  if (is_deferred) {
-    const MutexLock lock(arrived_mutex);
-    is_deferred = StartFeederLocked();
-  }
-  uint32_t event = 0;
-  if (is_deferred) is_deferred = TakeEvent(queue, &event);
-  if (is_deferred && !PutGuard(queue, launch, event, number)) {
-    FreeEvent(queue, event);
-    is_deferred = false;
-  }
-  if (!is_deferred) {
+  Deferral result = Deferral::kDeferred;
+  if (context.scopes.load() != 0 || scopes_elsewhere.load() != 0) result = Deferral::kNotNow;
+  if (!StreamsFitQueues() || !HasFeeder()) result = Deferral::kRefused;
+  if (result == Deferral::kDeferred && !PutGuard(queue, launch, event, number)) result = Deferral::kRefused;
+  if (result != Deferral::kDeferred) {
     queue.deferred.fetch_sub(1);
     context.outstanding.fetch_sub(1);
     Unwatch(1);
-    return false;
+    FreeEvent(queue, event);
+    return result;
   }
   context.queued.Add(2);
   row.set().users.fetch_add(1);
@@ -253,7 +250,7 @@ bool Defer(const Launch& launch, const PieceRow& row) noexcept {
   const MutexLock lock(arrived_mutex);
   arrived->push_back(job);
   pthread_cond_signal(&has_arrived);
-  return true;
+  return result;
 }
 
 void StartFeeding() noexcept {

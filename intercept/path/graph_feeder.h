@@ -4,6 +4,8 @@
 // piece. So the pieces run where the launch stands in the program's stream, and what comes later waits for them.
 #pragma once
 
+#include <cstdint>
+
 #include <cuda.h>
 
 #include "intercept/path/piece_row.h"
@@ -11,11 +13,15 @@
 namespace cupola::intercept {
 struct Launch;
 
-/// Defers a launch in pieces. False: that is not possible now, and nothing was done; the reasons are an open scope, too many
-/// streams for the hardware queues, PieceQueue::kMostDeferred launches that are under way, half a second of
-/// work in them, or a refusal of the driver. The caller holds launch_mutex, and `row.set()` until it
-/// returns. Does not wait.
-bool Defer(const Launch& launch, const PieceRow& row) noexcept;
+enum class Deferral : uint8_t {
+  kDeferred,
+  kNotNow,   ///< a scope is open, or as much is deferred as may be: it is worth while to try again
+  kRefused,  ///< there is no hardware queue for the feed stream, or the driver has refused a call
+};
+
+/// Defers a launch in pieces, unless it returns something else: then nothing was done. The caller holds launch_mutex, and
+/// `row.set()` until it returns. Does not wait.
+Deferral Defer(const Launch& launch, const PieceRow& row) noexcept;
 
 /// Subscribes to the ends of contexts. Called when the process starts.
 void StartFeeding() noexcept;

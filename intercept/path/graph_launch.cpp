@@ -69,12 +69,13 @@ Way TryPieces(const Launch& launch, const StreamKey& stream, PieceRow& row, bool
     row.End();
     return Way::kLaunched;
   }
-  if (may_defer && Defer(launch, row)) {
+  const Deferral deferral = may_defer ? Defer(launch, row) : Deferral::kRefused;
+  if (deferral == Deferral::kDeferred) {
     queue.stream.store(stream.stream);
     *result = CUDA_SUCCESS;
     return Way::kLaunched;
   }
-  return row.MayFit() ? Way::kNotNow : Way::kWhole;
+  return row.MayFit() || deferral == Deferral::kNotNow ? Way::kNotNow : Way::kWhole;
 }
 
 // In pieces, if there are any and nothing speaks against it. False: nothing was done.
