@@ -1,7 +1,8 @@
 // How many streams the process uses, and how many hardware queues it has. A stream with work takes a free queue; if there are
 // more such streams than queues, they wait for one another (launch/hardware_queues.h). A stream is *live*, and counted,
 // from its first use until it ends; how many there are beside is of no matter (PyTorch makes a hundred and uses three).
-// Streams are counted from StartCountingStreams on. This file also tells which streams synchronise with the legacy stream. Any thread.
+// Streams are counted from StartCountingStreams on. This file also tells which streams synchronise with the legacy stream.
+// Any thread.
 #pragma once
 
 #include <cstdint>

@@ -464,15 +464,9 @@ void StartGraphs() noexcept {
   if (PreemptionOn()) stream_ends.with_context.Subscribe(&OnContextEnds);
 }
 
-// The builder may be in the driver, and for long, behind a gate that another process has closed.
 void EndGraphsAtExit() noexcept {
-  constexpr time_t kLongestWait = 2;  // seconds
   at_exit.store(true);
-  if (!has_builder.load()) return;
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kLongestWait;
-  if (pthread_mutex_timedlock(&build_mutex, &until) == 0) pthread_mutex_unlock(&build_mutex);
+  if (has_builder.load()) AwaitMutexAtExit(build_mutex);
 }
 
 // What was allocated is not freed: another thread of the parent may have been changing it.

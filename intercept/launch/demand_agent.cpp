@@ -61,14 +61,13 @@ bool CanMark(const DemandState& state, uint32_t count) {
 
 bool PutMarker(const DemandState& state, uint32_t index) {
   const BurstStream& one = state.burst[index];
-  const auto write = CUPOLA_CALL_REAL(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070);
   if (TakeContext(one.context->context) != CUDA_SUCCESS || !MakeMarkerWords(one.context)) {
     return false;
   }
   const bool is_legacy = one.id.load(std::memory_order_relaxed) == 0;
   const CUstream handle = is_legacy ? CU_STREAM_LEGACY : one.handle;
-  return write(handle, one.context->markers_device + index * sizeof(uint32_t), state.marker, 0) ==
-         CUDA_SUCCESS;
+  const CUdeviceptr word = one.context->markers_device + index * sizeof(uint32_t);
+  return StreamWritesWord(handle, /*per_thread=*/false, word, state.marker) == CUDA_SUCCESS;
 }
 
 // Whether work that is put on streams now may wait at a gate: the gate is closed, and the streams

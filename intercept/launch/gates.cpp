@@ -58,9 +58,7 @@ bool IsDue(LaunchContext& context, const Launch& launch, const StreamKey& stream
 }
 
 bool WaitAtGate(LaunchContext& context, CUstream stream, bool per_thread) {
-  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
-      per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
-  const CUresult result = wait(stream, context.gate_word, 1, CU_STREAM_WAIT_VALUE_GEQ);
+  const CUresult result = StreamWaitsForWord(stream, per_thread, context.gate_word, 1);
   if (result == CUDA_ERROR_NOT_SUPPORTED) RefuseGates(&context, kNoStreamWaits);
   if (result != CUDA_SUCCESS) return false;
   Count(launch_counters.gates);
@@ -69,11 +67,9 @@ bool WaitAtGate(LaunchContext& context, CUstream stream, bool per_thread) {
 
 bool WritePassage(const LaunchContext& context, CUstream stream, bool per_thread, uint32_t index,
                   uint32_t passage) {
-  const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
-      per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
   const CUdeviceptr word = context.status_device + index * sizeof(runtime::HostStatus) +
                            offsetof(runtime::HostStatus, passed);
-  return write(stream, word, passage, 0) == CUDA_SUCCESS;
+  return StreamWritesWord(stream, per_thread, word, passage) == CUDA_SUCCESS;
 }
 
 // A gate that is not counted in LaunchContext::queued.

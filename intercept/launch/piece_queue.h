@@ -12,6 +12,8 @@
 
 #include <cuda.h>
 
+#include "intercept/process/patient_wait.h"
+
 namespace cupola::intercept {
 class GpuBoard;
 struct LaunchContext;
@@ -62,8 +64,8 @@ class PieceWait {
 
  private:
   const LaunchContext& context_;
+  PatientWait patience_;
   uint64_t seen_ = 0;
-  uint64_t begun_ns_ = 0;
   uint64_t since_ns_ = 0;  ///< since when there was no change, without times of being held
 };
 

@@ -86,9 +86,8 @@ bool IsBroken(LaunchContext& context) {
   return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
 }
 
-bool WriteDeferred(LaunchContext& context, uint32_t number) {
-  const auto write = CUPOLA_CALL_REAL(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070);
-  return write(context.pieces.feed_stream, context.pieces.deferred_word(), number, 0) == CUDA_SUCCESS;
+bool WriteDeferred(const PieceQueue& queue, uint32_t number) {
+  return StreamWritesWord(queue.feed_stream, /*per_thread=*/false, queue.deferred_word(), number) == CUDA_SUCCESS;
 }
 
 // The feed stream waits for what is before the launch in the program's stream.
@@ -120,7 +119,7 @@ Step Feed(Job& job) {
     result = job.row.Put(context.pieces.feed_stream, /*per_thread=*/false, wanted);
   }
   if (result == CUDA_SUCCESS && !job.row.is_over()) return Step::kSome;
-  const bool is_over = result == CUDA_SUCCESS && WriteDeferred(context, job.number);
+  const bool is_over = result == CUDA_SUCCESS && WriteDeferred(context.pieces, job.number);
   if (is_over || IsBroken(context)) return EndJob(job), Step::kOver;
   // The launch call has returned, so the program cannot be told.
   static std::atomic_flag said;
@@ -145,13 +144,15 @@ bool FeedAll() {
 
 // Takes in what has arrived; if there is nothing to do at all, waits for that.
 void AwaitJobs() {
-  std::list<Job> taken;
-  pthread_mutex_lock(&feed_mutex);
-  const bool has_jobs = jobs != nullptr && !jobs->empty();
-  pthread_mutex_unlock(&feed_mutex);
-  pthread_mutex_lock(&arrived_mutex);
-  while (!has_jobs && (arrived->empty() || at_exit.load())) pthread_cond_wait(&has_arrived, &arrived_mutex);
-  pthread_mutex_unlock(&arrived_mutex);
+  bool has_jobs = false;
+  {
+    const MutexLock lock(feed_mutex);
+    has_jobs = jobs != nullptr && !jobs->empty();
+  }
+  {
+    const MutexLock lock(arrived_mutex);
+    while (!has_jobs && (arrived->empty() || at_exit.load())) pthread_cond_wait(&has_arrived, &arrived_mutex);
+  }
   // In this order, so that OnContextEnds sees each job in one list or the other.
   const MutexLock feed_lock(feed_mutex);
   const MutexLock lock(arrived_mutex);
@@ -190,13 +191,9 @@ bool HasFeeder() {
 
 // Puts the two entries into the program's stream. A refusal leaves nothing there that waits.
 bool PutGuard(const PieceQueue& queue, const Launch& launch, uint32_t event, uint32_t number) {
-  const auto record = Real<PFN_cuEventRecord_v2000>(launch.per_thread ? Call::k_cuEventRecord_ptsz
-                                                                      : Call::k_cuEventRecord);
-  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
-      launch.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
-  if (record(queue.events[event], launch.stream) != CUDA_SUCCESS) return false;
+  if (StreamRecordsEvent(launch.stream, launch.per_thread, queue.events[event]) != CUDA_SUCCESS) return false;
   const CUdeviceptr word = queue.deferred_word();
-  return wait(launch.stream, word, number, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;  // plant: opened_early
+  return StreamWaitsForWord(launch.stream, launch.per_thread, word, number) == CUDA_SUCCESS;  // plant: opened_early
 }
 
 void OnContextEnds(CUcontext ended) {
@@ -257,15 +254,9 @@ void StartFeeding() noexcept {
   if (PreemptionOn()) stream_ends.with_context.Subscribe(&OnContextEnds);
 }
 
-// The feeder may be in the driver, and for long, behind a gate that another process has closed.
 void EndFeedingAtExit() noexcept {
-  constexpr time_t kLongestWait = 2;  // seconds
   at_exit.store(true);
-  if (!has_feeder.load()) return;
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kLongestWait;
-  if (pthread_mutex_timedlock(&feed_mutex, &until) == 0) pthread_mutex_unlock(&feed_mutex);
+  if (has_feeder.load()) AwaitMutexAtExit(feed_mutex);
 }
 
 // What was allocated is not freed: another thread of the parent may have been changing it.

@@ -28,9 +28,7 @@ void WaitForPieces(LaunchContext& context, const Launch& launch) {
   PieceQueue& queue = context.pieces;
   (void)AwaitFed(context);
   if (queue.left() == 0) return;
-  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
-      launch.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
-  (void)wait(launch.stream, queue.ended_word(), queue.given.load(), CU_STREAM_WAIT_VALUE_GEQ);
+  (void)StreamWaitsForWord(launch.stream, launch.per_thread, queue.ended_word(), queue.given.load());
 }
 
 enum class Way : uint8_t {
@@ -56,8 +54,7 @@ Way TryPieces(const Launch& launch, const StreamKey& stream, PieceRow& row, bool
   const bool is_fed = queue.pending() != 0;  // the deferred launches come first
   if ((is_fed || queue.left() != 0) && queue.stream.load() != stream.stream) return Way::kWhole;
   // Behind guards a stream has less room.
-  const uint32_t entries = 2 * row.size() + row.size() / 8 + 1;
-  const bool has_room = context.outstanding.load() == 0 || context.queued.left() + entries <= kMostQueued;
+  const bool has_room = context.outstanding.load() == 0 || context.queued.left() + row.entries() <= kMostQueued;
   if (!is_fed && has_room && row.Fitting() == row.size()) {
     queue.stream.store(stream.stream);
     // No other thread's work comes between the pieces.
@@ -65,7 +62,7 @@ Way TryPieces(const Launch& launch, const StreamKey& stream, PieceRow& row, bool
     row.Promise();
     *result = row.Put(launch.stream, launch.per_thread, row.size());
     context.half_made.store(0);
-    if (context.outstanding.load() != 0) context.queued.Add(entries);
+    if (context.outstanding.load() != 0) context.queued.Add(row.entries());
     row.End();
     return Way::kLaunched;
   }

@@ -74,18 +74,15 @@ void PieceRow::End() noexcept {
 }
 
 bool PieceRow::RecordEvent(size_t event, CUstream stream, bool per_thread) {
-  const auto record = Real<PFN_cuEventRecord_v2000>(per_thread ? Call::k_cuEventRecord_ptsz : Call::k_cuEventRecord);
-  return record(set_->events[event], stream) == CUDA_SUCCESS;
+  return StreamRecordsEvent(stream, per_thread, set_->events[event]) == CUDA_SUCCESS;
 }
 
 // The stream writes how many pieces have ended, `count` more than the last time. Where the driver refuses that they are not
 // counted.
 void PieceRow::WriteEnded(uint32_t count, CUstream stream, bool per_thread) {
-  const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
-      per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
   PieceQueue& queue = context_->pieces;
   const uint32_t number = queue.given.fetch_add(count) + count;
-  if (write(stream, queue.ended_word(), number, 0) == CUDA_SUCCESS) return;
+  if (StreamWritesWord(stream, per_thread, queue.ended_word(), number) == CUDA_SUCCESS) return;
   queue.given.fetch_sub(count);
   queue.promised.fetch_sub(count);
 }

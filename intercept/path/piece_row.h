@@ -32,6 +32,9 @@ class PieceRow {
   /// Whether all pieces fit into an empty queue of the driver. Those of other launches must be fed.
   bool MayFit() const noexcept;
 
+  /// How many entries of a stream (LaunchContext::queued) all pieces are, with their gates and the writes.
+  uint32_t entries() const noexcept { return 2 * size() + size() / kPiecesAWrite + 1; }
+
   /// From now on the pieces count as PieceQueue::promised. Called before the first is put into a stream.
   void Promise() noexcept;
 

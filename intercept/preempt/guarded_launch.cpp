@@ -319,9 +319,7 @@ void FillSlot(const PreemptibleForm& form, const Launch& launch, const KeptAttri
 void Guard(LaunchContext& context, const Launch& launch, const LaunchSlot& slot) {
   const uint32_t index = context.slots.IndexOf(&slot);
   const CUdeviceptr done = context.ControlOf(index) + offsetof(runtime::ControlSlot, done);
-  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(launch.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz
-                                                                           : Call::k_cuStreamWaitValue32_v2);
-  const CUresult result = wait(launch.stream, done, slot.sequence, CU_STREAM_WAIT_VALUE_GEQ);
+  const CUresult result = StreamWaitsForWord(launch.stream, launch.per_thread, done, slot.sequence);
   if (result == CUDA_SUCCESS) return;
   static std::atomic_flag said;
   SayOnce(said, Level::kWarn, {"a stream takes no guard: error ", Decimal(result)});

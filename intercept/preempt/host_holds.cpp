@@ -278,9 +278,8 @@ void MarkHeld(LaunchContext& context, const Launch& launch, const StreamKey& key
     put = one->put;
     value = ++context.hold_values[word];
   }
-  const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
-      launch.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
-  if (write(launch.stream, context.HoldWordDevice(word), value, 0) != CUDA_SUCCESS) return;
+  const CUdeviceptr device = context.HoldWordDevice(word);
+  if (StreamWritesWord(launch.stream, launch.per_thread, device, value) != CUDA_SUCCESS) return;
   if (context.outstanding.load() != 0) context.queued.Add(1);
   const MutexLock lock(host_holds_mutex);
   HeldStream* const one = FindLocked(ticket);

@@ -174,7 +174,7 @@ void KeepRoom(LaunchContext& context) noexcept {
   if (context.queued.left() < kMostQueued) [[likely]] return;  // plant: no_room_kept
   const uint64_t total = context.queued.total();
   (void)AwaitFed(context);
-  if (Harvest(context) == 0 || NoneIsGuarded(context)) return context.queued.MarkGone(total);
+  if (Harvest(context) == 0) return context.queued.MarkGone(total);
   if (context.kept_until.load() != 0) return;  // kept: waiting for room in the driver does no harm
   Count(launch_counters.waits);
   const uint64_t last = LastNumber(context);

@@ -3,6 +3,8 @@
 // destructors have run.
 #pragma once
 
+#include <ctime>
+
 #include <pthread.h>
 
 namespace cupola::intercept {
@@ -19,5 +21,15 @@ class MutexLock {
  private:
   pthread_mutex_t& mutex_;
 };
+
+/// From exit(): waits until a thread of ours has let go of the mutex, which it holds while it makes driver calls; for 2
+/// seconds at most, since it may be in the driver for long, behind a gate that another process has closed.
+inline void AwaitMutexAtExit(pthread_mutex_t& mutex) noexcept {
+  constexpr time_t kLongestWait = 2;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += kLongestWait;
+  if (pthread_mutex_timedlock(&mutex, &until) == 0) pthread_mutex_unlock(&mutex);
+}
 
 }  // namespace cupola::intercept

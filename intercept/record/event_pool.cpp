@@ -27,12 +27,6 @@ CUresult Query(CUevent event) {
   return Real<PFN_cuEventQuery_v2000>(Call::k_cuEventQuery)(event);
 }
 
-CUresult Record(CUevent event, CUstream stream, bool per_thread) {
-  const auto record = Real<PFN_cuEventRecord_v2000>(per_thread ? Call::k_cuEventRecord_ptsz
-                                                               : Call::k_cuEventRecord);
-  return record(event, stream);
-}
-
 // The first version of the call, which is in every driver; the second (12.8) differs only in its
 // errors.
 CUresult Elapsed(float* ms, CUevent start, CUevent end) {
@@ -96,7 +90,7 @@ void EventPool::SetBase() noexcept {
   const uint64_t deadline = MonotonicNs() + kBaseBoundNs;
   for (int i = 0; i < 5; ++i) {
     const uint64_t before = MonotonicNs();
-    if (Record(next_base_, base_stream_, false) != CUDA_SUCCESS) return;
+    if (StreamRecordsEvent(base_stream_, false, next_base_) != CUDA_SUCCESS) return;
     CUresult state;
     while ((state = Query(next_base_)) == CUDA_ERROR_NOT_READY) {
       if (MonotonicNs() > deadline) return;
@@ -130,11 +124,11 @@ void EventPool::GiveBack(EventPair* pair) noexcept {
 }
 
 bool EventPool::RecordStart(EventPair* pair, CUstream stream, bool per_thread) noexcept {
-  return Record(pair->start, stream, per_thread) == CUDA_SUCCESS;
+  return StreamRecordsEvent(stream, per_thread, pair->start) == CUDA_SUCCESS;
 }
 
 bool EventPool::RecordEnd(EventPair* pair, CUstream stream, bool per_thread) noexcept {
-  return Record(pair->end, stream, per_thread) == CUDA_SUCCESS;
+  return StreamRecordsEvent(stream, per_thread, pair->end) == CUDA_SUCCESS;
 }
 
 void EventPool::Submit(EventPair* pair, uint64_t ticket) noexcept {

@@ -52,7 +52,7 @@ AFTER_BLOCKING = {"memcpy_to_host_pageable", "memcpy_to_host_pinned", "memcpy_to
                   "memcpy_to_device_pinned", "memcpy_to_symbol", "memset_pinned"}
 # These leave the process different, and come last: its stacks, its streams.
 LAST = ["forty_new_streams", "local_memory_grows", "set_limit"]
-GRAPH_NODES = {"gpu": 40, "sim": 40}  # each takes what a block does
+GRAPH_NODES = 40  # each takes what a block does
 DEFERRED = re.compile(r"(\d+) launches of graphs deferred")
 # What the simulated device cannot do, or not in time.
 NOT_SIMULATED = {"local_memory_grows": "5e8 steps of an interpreter take too long"}
@@ -343,7 +343,7 @@ def run_cells(options, bed, started):
     if not options.mps:
         bed.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
     if options.graphs:
-        bed.environ.update({"GRAPH_NODES": str(GRAPH_NODES[options.device]), "CUPOLA_TASKS": "off"})
+        bed.environ.update({"GRAPH_NODES": str(GRAPH_NODES), "CUPOLA_TASKS": "off"})
     for name, reason in skipped.items():
         print(f"{name:26} skipped: {reason}")
     print(f"{'call':26} {'stream':13} {'returned':14} {'us':>9} {'wrong':>5} preemptions")

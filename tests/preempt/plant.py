@@ -97,7 +97,7 @@ BUGS = {
     # Deferred launches: the pieces do not wait for what is before them in the program's stream.
     "fed_ahead": replace("job.has_begun = follow != nullptr;"),
     # Deferred launches: what comes behind one waits for the one before it.
-    "opened_early": change("number, CU", "number - 1, CU"),
+    "opened_early": change("number", "number - 1"),
     # Deferred launches: a call that may wait goes into the driver while there are pieces to put into it.
     "not_fed": replace("(void)&NumberToFeed;"),
     # A resume has the arguments of the launch.
