@@ -15,7 +15,6 @@
 #include "intercept/process/patient_wait.h"
 
 namespace cupola::intercept {
-class GpuBoard;
 struct LaunchContext;
 
 /// The pieces of one context.
