@@ -27,7 +27,11 @@ namespace {
 
 // So many pieces are kept in the driver's queue, which is work for milliseconds. Where it is kept full the driver waits for
 // room again and again, though it takes as many pieces at once: the feeder then took half of a processor, and stops came late.
-constexpr uint32_t kMostFed = 128;
+constexpr uint32_t kMostFed = 32;
+// The pieces of the next launch follow when no more than these are left of those before. While pieces are put behind the wait
+// for the program's stream, with much left before it, another process that takes turns with this one on the GPU is answered
+// late: p99 of a server 3.5 ms in place of 2.1 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
+constexpr uint32_t kMostBeforeNext = 8;
 // So much work is deferred at a time: a call that may wait, such as one that allocates memory, waits for it.
 constexpr uint64_t kMostPendingNs = 500'000'000;
 constexpr long kLookNs = 500'000;      // between two looks whether there is room
@@ -112,6 +116,7 @@ Step Feed(Job& job) {
   // Not one by one: each time costs a write, which takes as much room as a piece does.
   const uint32_t wanted = std::min(PieceRow::kPiecesAWrite, job.row.left());
   const uint32_t left = context.pieces.left();
+  if (!job.has_begun && left > kMostBeforeNext) return Step::kNothing;
   if (left != 0 && (left + wanted > kMostFed || job.row.Fitting() < wanted)) return Step::kNothing;
   if (TakeContext(context.context) != CUDA_SUCCESS) return EndJob(job), Step::kOver;
   CUresult result = CUDA_ERROR_UNKNOWN;

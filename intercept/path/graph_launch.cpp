@@ -37,14 +37,6 @@ enum class Way : uint8_t {
   kLaunched,
 };
 
-// Whether the launch may be deferred if there is no room for it. Where processes take turns on the GPU, a process with two
-// streams that wait for words (the program's and the feed stream) makes others wait longer: a server's p99 rose from 2.6 to
-// 3.0 ms beside a training of PyTorch [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md]. So there only graphs are
-// deferred that would go whole otherwise.
-bool MayDefer(const LaunchContext& context, const PieceRow& row) {
-  return context.gpu->shares_context() || !row.MayFit();
-}
-
 // Puts all pieces into the program's stream, or defers the launch, if that is possible now. Of a launch that is held
 // (`may_defer` is false) nothing may be waited for, so it is not deferred.
 Way TryPieces(const Launch& launch, const StreamKey& stream, PieceRow& row, bool may_defer, CUresult* result) {
@@ -83,7 +75,7 @@ bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey&
   const uint64_t hold = preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
   Way way = Way::kNotNow;
   for (PieceWait wait(context);;) {
-    way = TryPieces(launch, stream, row, /*may_defer=*/hold == 0 && MayDefer(context, row), result);
+    way = TryPieces(launch, stream, row, /*may_defer=*/hold == 0, result);
     if (way != Way::kNotNow || !wait.Pause()) break;
   }
   preempt::EndHold(hold);

@@ -105,11 +105,11 @@ class Graphs(unittest.TestCase):
     def test_per_thread_stream(self):
         self.check("per-thread")
 
-    def check_ahead(self, way):
+    def check_ahead(self, way, **more):
         """Launches for whose pieces the driver has no room are deferred, and what comes behind them waits for them."""
         plain = runner.run([self.program, way, "150"], self.environ, 60)
         with held(self.board, 0.01, 0.005):
-            stopped = self.under_cupola(way, "150", CUPOLA_SIM_MPS="1")
+            stopped = self.under_cupola(way, "150", **more)
         said = stopped["stderr"][-600:]
         self.assertEqual((stopped["code"], stopped["stdout"]), (0, plain["stdout"]), said)
         self.assertGreaterEqual(self.number(DEFERRED, stopped), 20, said)
@@ -118,6 +118,8 @@ class Graphs(unittest.TestCase):
         for way in ("ahead", "ahead-legacy", "ahead-per-thread"):
             with self.subTest(way=way):
                 self.check_ahead(way)
+        with self.subTest("under MPS"):
+            self.check_ahead("ahead", CUPOLA_SIM_MPS="1")
 
     def ahead_of_a_strict_driver(self, seconds):
         """Beside a driver in which calls that wait keep the feeder out (strict_driver.cpp), with no limit of our waits."""
@@ -125,7 +127,7 @@ class Graphs(unittest.TestCase):
         if not os.path.exists(driver):
             self.skipTest(f"no {driver}: build it first")
         with held(self.board, 0.01, 0.005):
-            return self.under_cupola("ahead", "150", seconds=seconds, CUPOLA_DRIVER=driver, STRICT_LOCKS="1", CUPOLA_SIM_MPS="1",
+            return self.under_cupola("ahead", "150", seconds=seconds, CUPOLA_DRIVER=driver, STRICT_LOCKS="1",
                                      STRICT_DRIVER=f"{BUILD}/lib/sim/libcuda.so.1", CUPOLA_WAIT_LIMIT_MS="0")
 
     def test_calls_that_wait_find_all_pieces_in_the_driver(self):
@@ -143,15 +145,10 @@ class Graphs(unittest.TestCase):
             with self.subTest(way=way):
                 plain = runner.run([self.program, way, "100"], self.environ, 60)
                 with held(self.board, 0.01, 0.005):
-                    result = self.under_cupola(way, "100", seconds=30, CUPOLA_SIM_MPS="1")
+                    result = self.under_cupola(way, "100", seconds=30)
                 said = result["stderr"][-600:]
                 self.assertEqual((result["code"], result["stdout"]), (plain["code"], plain["stdout"]), said)
                 self.assertGreaterEqual(self.number(DEFERRED, result), 10, said)
-
-    def test_where_processes_take_turns_launch_calls_wait(self):
-        result = self.under_cupola("ahead", "100")
-        self.assertEqual((result["code"], self.number(DEFERRED, result)), (0, 0), result["stderr"][-600:])
-        self.assertGreaterEqual(self.launches_in_pieces(result), 50, result["stderr"][-600:])
 
     def test_more_nodes_than_fit_into_the_queue(self):
         self.check("large", 8, 4)
@@ -159,7 +156,7 @@ class Graphs(unittest.TestCase):
     def test_launch_calls_do_not_wait_until_the_process_is_let_go(self):
         """The process is held for seconds; meanwhile the program launches what the driver has no room for."""
         with held(self.board, HOLD_SECONDS, FREE_SECONDS):
-            result = self.under_cupola("ahead", "49", CUPOLA_SIM_MPS="1")
+            result = self.under_cupola("ahead", "49")
         self.assertGreaterEqual(self.number(DEFERRED, result), 5, result["stderr"][-600:])
         self.assertLess(self.number(LONGEST_CALL, result), 0.5 * HOLD_SECONDS * 1000, result["stderr"][-600:])
 
@@ -204,8 +201,7 @@ class Graphs(unittest.TestCase):
                 found = False
                 for _ in range(ATTEMPTS):
                     with held(self.board, 0.004, 0.004):
-                        mps = {"CUPOLA_SIM_MPS": "1"} if way == "ahead" else {}
-                        found = found or self.under_cupola(way, launches, **mps)["stdout"] != plain["stdout"]
+                        found = found or self.under_cupola(way, launches)["stdout"] != plain["stdout"]
                     if found:
                         break
                 self.assertTrue(found)
