@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/build_print.h"
+#include "cli/build_watch.h"
 #include "cli/commands.h"
 #include "cli/inspect.h"
 #include "device/compiler/build/build.h"
@@ -36,6 +37,7 @@ struct BuildCommandOptions {
   bool json = false;
   bool list = false;
   bool quiet = false;
+  bool watch = false;
 };
 
 constexpr char kBuildFooter[] =
@@ -43,6 +45,10 @@ constexpr char kBuildFooter[] =
     "at\n"
     "its start are built too; those that it opens later are named with --with. Of a folder the\n"
     "cubins are built that have their PTX beside them: the caches of Triton and torch.compile.\n"
+    "\nWith --watch it builds what is compiled while programs run, until it is interrupted: in the\n"
+    "folders that are named, by default the caches of Triton and torch.compile, and what programs\n"
+    "under Cupola compile by NVRTC and nvJitLink or load as PTX. Those programs use it from their next\n"
+    "launch on.\n"
     "\nREGISTERS are per thread, OCCUPANCY is of the warps of an SM, at the block size that the\n"
     "kernel says it needs, else 256 threads, without dynamic shared memory: before and after.\n"
     "BIT-EXACT: the variant does the same floating-point operations as the code that the program\n"
@@ -52,6 +58,7 @@ constexpr char kBuildFooter[] =
     "  cupola build ./app --with libplugin.so   and of a library that it opens itself\n"
     "  cupola build ./app --kernel 'gemm|conv'  only kernels whose name matches\n"
     "  cupola build ~/.triton/cache             what Triton has compiled so far\n"
+    "  cupola build --watch &                   what programs compile while they run\n"
     "  cupola build ./app --list                what would be looked at, without building\n"
     "\nExit codes: 0 done, also where kernels are refused; 1 an image failed, a file cannot be "
     "read\n"
@@ -68,22 +75,6 @@ std::string Canonical(const std::string& path) {
   std::error_code error;
   const std::filesystem::path canonical = std::filesystem::canonical(path, error);
   return error ? path : canonical.string();
-}
-
-// The cubins below a folder that have their PTX beside them, as in the caches of Triton and torch.compile.
-std::vector<std::string> CubinsBelow(const std::string& folder) {
-  std::vector<std::string> found;
-  std::error_code error;
-  const auto options = std::filesystem::directory_options::skip_permission_denied;
-  for (std::filesystem::recursive_directory_iterator at(folder, options, error), end; !error && at != end;
-       at.increment(error)) {
-    std::error_code ignored;
-    const std::string path = at->path().string();
-    const bool is_cubin = at->path().extension() == ".cubin" && at->is_regular_file(ignored);
-    if (is_cubin && !build::PtxBeside(path).empty()) found.push_back(path);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 Objects FindObjects(const BuildCommandOptions& options, bool& failed) {
@@ -190,12 +181,39 @@ void PrintList(const Objects& objects, const BuildCommandOptions& options) {
   }
 }
 
+// The lines of what was built, for `--watch`: one for each image.
+void TellImages(const build::BuildReport& report) {
+  for (const build::ImageReport& image : report.images) fmt::print("{}\n", Printable(BuildProgressLine(image)));
+  for (const Error& problem : report.problems) PrintError(problem);
+  std::fflush(stdout);
+}
+
+void RunWatch(const BuildCommandOptions& options, const build::Compiler& compiler, const store::StoreWriter& writer,
+              const std::string& folder) {
+  std::vector<std::string> folders = options.files;
+  std::error_code ignored;
+  for (const std::string& named : folders) {
+    if (std::filesystem::is_directory(named, ignored) || !std::filesystem::exists(named, ignored)) continue;
+    Fail(MakeError(ErrorCode::kInvalidArgument, "--watch: " + named + " is no folder"), kExitUsage);
+  }
+  if (folders.empty()) folders = CompileCaches();
+  const Status ended = WatchFolders(folder, folders, [&](const std::vector<std::string>& files) {
+    const Result<build::BuildReport> report = build::BuildFiles(files, options.build, compiler, writer);
+    if (!report) Fail(report.error(), kExitUsage);
+    TellImages(*report);
+  });
+  if (!ended) Fail(ended.error());
+}
+
 void RunBuild(BuildCommandOptions options) {
   options.build.arch = ArchOf(options.arch);
   options.build.limit = std::chrono::seconds(options.timeout_s);
   if (options.store.empty() && !options.list) RequireAbsolute("CUPOLA_STORE");
   bool failed = false;
-  const Objects objects = FindObjects(options, failed);
+  if (options.files.empty() && !options.watch) {
+    Fail(MakeError(ErrorCode::kInvalidArgument, "BINARY is required: what is to be built?"), kExitUsage);
+  }
+  const Objects objects = options.watch ? Objects{} : FindObjects(options, failed);
   if (options.list) {
     PrintList(objects, options);
     if (failed) throw CLI::RuntimeError(kExitBadInput);
@@ -206,6 +224,7 @@ void RunBuild(BuildCommandOptions options) {
       options.store.empty() ? store::VariantStore::DefaultFolder() : options.store;
   const Result<store::StoreWriter> writer = store::StoreWriter::Open(folder);
   if (!writer) Fail(writer.error());
+  if (options.watch) return RunWatch(options, *compiler, *writer, folder);
   const auto start = std::chrono::steady_clock::now();
   Result<build::BuildReport> report = MakeError(ErrorCode::kInternal, "");
   {
@@ -233,7 +252,9 @@ void RunBuild(BuildCommandOptions options) {
 void AddBuildCommand(CLI::App& app) {
   auto options = std::make_shared<BuildCommandOptions>();
   CLI::App* build = app.add_subcommand("build", "Build the variants of a program's kernels");
-  build->add_option("BINARY", options->files, "Programs and libraries")->required();
+  build->add_option("BINARY", options->files, "Programs and libraries");
+  CLI::Option* const watch =
+      build->add_flag("--watch", options->watch, "Go on: build what is compiled while programs run");
   build->add_option("--with", options->with, "A library that the program opens while it runs")
       ->allow_extra_args(false);
   build->add_flag("--no-libraries", options->alone, "Only what is named, not what it loads");
@@ -241,7 +262,7 @@ void AddBuildCommand(CLI::App& app) {
       ->add_option("--kernel", options->build.kernels,
                    "Only kernels whose name, mangled or not, matches this regular expression")
       ->type_name("REGEX");
-  build->add_flag("--list", options->list, "List the kernels and build nothing");
+  build->add_flag("--list", options->list, "List the kernels and build nothing")->excludes(watch);
   build->add_option("--arch", options->arch, "The GPU's architecture")->capture_default_str();
   build->add_flag("--rebuild", options->build.rebuild, "Build what is in the store too");
   build->add_option("--jobs", options->build.jobs, "Compilers at a time (default: one per core)");
@@ -257,7 +278,7 @@ void AddBuildCommand(CLI::App& app) {
       ->add_option("--store-limit", options->build.store_limit,
                    "Bytes that the store may have; the least recently used go (default: 4GiB)")
       ->transform(CLI::AsSizeValue(false));
-  build->add_flag("--json", options->json, "Print one JSON object instead of a table");
+  build->add_flag("--json", options->json, "Print one JSON object instead of a table")->excludes(watch);
   build->add_flag("--mangled", options->print.mangled, "Print mangled names");
   build->add_flag("--quiet", options->quiet, "No progress");
   build->footer(kBuildFooter);

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "intercept/door/compile_calls.h"
 #include "intercept/door/driver_image.h"
 #include "intercept/door/next_in_order.h"
 #include "intercept/process/driver_search.h"
@@ -313,11 +314,23 @@ __attribute__((visibility("hidden"))) const char* cupola_dlopen_name(const char*
   return answer;
 }
 
-/// The handle that dlsym should search when the program gave `handle`; called by entry.S.
-__attribute__((visibility("hidden"))) void* cupola_dlsym_handle(void* handle, const char* name) noexcept {
+/// What dlsym is to do, in the two registers of a result.
+struct DlsymAnswer {
+  void* handle;  ///< where to search
+  void* found;   ///< the answer itself; null: it is to search
+};
+
+/// What dlsym does when the program gave `handle`; called by entry.S.
+__attribute__((visibility("hidden"))) DlsymAnswer cupola_dlsym_answer(void* handle, const char* name) noexcept {
   FindNext();
-  if (handle != cupola_own_handle || name == nullptr) return handle;
-  return __atomic_load_n(&handle_for, __ATOMIC_ACQUIRE)(handle, name);
+  if (name == nullptr) return {handle, nullptr};
+  if (handle == cupola_own_handle) return {__atomic_load_n(&handle_for, __ATOMIC_ACQUIRE)(handle, name), nullptr};
+  if (!MayBeCompileCall(name)) return {handle, nullptr};
+  // Our own nvrtcGetCUBIN comes first in that order; RTLD_NEXT is the order behind it.
+  if (handle == RTLD_DEFAULT) return {RTLD_NEXT, nullptr};
+  if (handle == RTLD_NEXT) return {handle, nullptr};
+  void* const real = FindBehind(handle, name);
+  return {handle, real != nullptr ? CompileCall(name, real) : nullptr};
 }
 
 }  // extern "C"

@@ -35,21 +35,36 @@ FUNCTION dlopen
     jmp *cupola_next_dlopen(%rip)
 END dlopen
 
-// void* dlsym(void* handle, const char* name). Only the library's own handle, and the first call, take the
-// slow way.
+// void* dlsym(void* handle, const char* name). The slow way is for the first call, for the library's own handle, and for
+// names that begin as those of compile calls do (compile_calls.h).
 FUNCTION dlsym
     movq cupola_next_dlsym(%rip), %r11
     testq %r11, %r11
     je .Lslow
     cmpq cupola_own_handle(%rip), %rdi
     je .Lslow
+    testq %rsi, %rsi
+    je .Lon
+    cmpb $'n', (%rsi)
+    je .Lslow
+    cmpb $'_', (%rsi)
+    je .Lslow
+.Lon:
     jmp *%r11
 .Lslow:
     KEEP_ARGUMENTS
-    call cupola_dlsym_handle            // (handle, name) -> handle to search
+    call cupola_dlsym_answer            // (handle, name) -> rax: handle to search, rdx: the answer itself, or null
+    testq %rdx, %rdx
+    jne .Lanswered
     movq %rax, 16(%rsp)
     TAKE_ARGUMENTS_BACK
     jmp *cupola_next_dlsym(%rip)
+.Lanswered:
+    .cfi_adjust_cfa_offset 24
+    movq %rdx, %rax
+    addq $24, %rsp
+    .cfi_adjust_cfa_offset -24
+    ret
 END dlsym
 
     .section .note.GNU-stack,"",@progbits

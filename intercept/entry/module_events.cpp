@@ -56,8 +56,7 @@ void OnKernelAliasGot(const void* alias, const void* function) noexcept {
 }
 
 void OnKernelAttributeSet(const void* function, CUfunction_attribute attribute, int value) noexcept {
-  Variant* const variant = LooksAtImages() ? FindVariant(function) : nullptr;
-  if (variant == nullptr) return;
+  if (!LooksAtImages()) return;
   uint64_t below = 0;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
@@ -71,10 +70,7 @@ void OnKernelAttributeSet(const void* function, CUfunction_attribute attribute, 
     default:
       return;
   }
-  uint64_t before = variant->shared_below.load(std::memory_order_relaxed);
-  while (before != 0 && !variant->shared_below.compare_exchange_weak(before, below)) {
-  }
-  if (before != below) RaiseLaunchEpoch();
+  NoteSharedBelow(function, below);
 }
 
 void OnUnloading(const void* owner) noexcept {

@@ -5,19 +5,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "base/settings/variables.h"
+#include "device/compiler/store/image_identity.h"
 #include "device/compiler/store/sha256.h"
+#include "intercept/images/beside_library.h"
+#include "intercept/images/late_bundles.h"
 #include "intercept/images/resting_libraries.h"
+#include "intercept/images/unbuilt_images.h"
 #include "intercept/images/variant.h"
-#include "intercept/process/driver.h"
-#include "intercept/process/driver_calls.h"
+#include "intercept/process/compiled_folder.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/process/handle_map.h"
 #include "intercept/process/mutex_lock.h"
@@ -44,6 +47,9 @@ struct Images {
   std::unordered_map<std::string, std::weak_ptr<const store::MappedBundle>> bundles;  // by the bundle's key
   std::deque<RetiredImage> retired;  // the oldest first
   RestingLibraries resting;
+  UnbuiltImages unbuilt;
+  uint64_t store_changed_ns = 0;  // VariantStore::ChangedNs when the store was last searched for them
+  bool is_search_due = false;     // they are to be searched for once more
   std::string file;  // CUPOLA_BUNDLE
   std::span<const std::byte> file_bytes;  // the bundle that CUPOLA_BUNDLE names, which then serves every image
 };
@@ -197,110 +203,39 @@ void BindLocked(Image* image, const void* function, Variant* variant) {
   by_function.Set(function, reinterpret_cast<uint64_t>(variant));
 }
 
-// Loads the library beside an image: a resting one, else its cubin, else its PTX, for drivers that take
-// no cubin. Returns whether it is loaded. A failure is final. Under the mutex.
-bool LoadBeside(Image* image, store::ImageKind kind) {
-  BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
-  if (beside.state != BesideLibrary::State::kNotLoaded) {
-    return beside.state == BesideLibrary::State::kLoaded;
-  }
-  beside.library = images->resting.Take(KeyOf(*image), kind);
-  if (beside.library != nullptr) {
-    beside.state = BesideLibrary::State::kLoaded;
-    return true;
-  }
-  const auto load = CUPOLA_CALL_REAL(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000);
-  const std::span<const std::byte> cubin = image->bundle.cubin(kind);
-  const char* const ptx = image->bundle.ptx(kind);
-  CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-  const bool only_ptx = settings::Flag("CUPOLA_SIDE_PTX") || IsDriverSimulated();
-  if (!cubin.empty() && !only_ptx) {
-    result = load(&beside.library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-  }
-  if (result != CUDA_SUCCESS && ptx != nullptr) {
-    result = load(&beside.library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  }
-  const bool is_loaded = result == CUDA_SUCCESS;
-  beside.state = is_loaded ? BesideLibrary::State::kLoaded : BesideLibrary::State::kFailed;
-  if (!is_loaded) {
-    Say(Level::kWarn, {"the driver does not load a side module: error ", Decimal(result)});
-  }
-  return is_loaded;
-}
-
-// Finds the address that a variable of the program's image has in the current context.
-bool AddressOf(const Image& image, const char* name, bool is_managed, uint64_t* address) {
-  CUdeviceptr found = 0;
-  size_t bytes = 0;
-  CUresult result;
-  const auto library = static_cast<CUlibrary>(const_cast<void*>(image.owner));
-  if (image.is_library && is_managed) {
-    result = CUPOLA_CALL_REAL(cuLibraryGetManaged, PFN_cuLibraryGetManaged_v12000)(&found, &bytes,
-                                                                                   library, name);
-  } else if (image.is_library) {
-    result = CUPOLA_CALL_REAL(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000)(&found, &bytes,
-                                                                                 library, name);
-  } else {
-    const auto owner = static_cast<CUmodule>(const_cast<void*>(image.owner));
-    result = CUPOLA_CALL_REAL(cuModuleGetGlobal_v2, PFN_cuModuleGetGlobal_v3020)(&found, &bytes,
-                                                                                 owner, name);
-  }
-  *address = found;
-  return result == CUDA_SUCCESS;
-}
-
-// Fills cupola_variables of the library beside an image, in `context`, which is current; does it once for each context.
-// Under the mutex. Waits for the copy, so that launches on every stream find the addresses.
-bool FillVariables(Image* image, store::ImageKind kind, CUcontext context, CUstream stream) {
-  BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
-  if (std::find(beside.filled.begin(), beside.filled.end(), context) != beside.filled.end()) {
-    return true;
-  }
-  const auto variables = image->bundle.variables(kind);
-  std::vector<uint64_t> addresses(variables.size());
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const char* name = image->bundle.Text(variables[i].name_offset);
-    const bool is_managed = (variables[i].flags & store::kManaged) != 0;
-    if (!AddressOf(*image, name, is_managed, &addresses[i])) {
-      Say(Level::kWarn, {"a side module is not used: no variable ", name});
-      return false;
-    }
-  }
-  if (!addresses.empty()) {
-    CUdeviceptr table = 0;
-    size_t bytes = 0;
-    const auto find = CUPOLA_CALL_REAL(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000);
-    const auto copy = CUPOLA_CALL_REAL(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020);
-    const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
-    if (find(&table, &bytes, beside.library, "cupola_variables") != CUDA_SUCCESS ||
-        bytes < addresses.size() * sizeof(uint64_t) ||
-        copy(table, addresses.data(), addresses.size() * sizeof(uint64_t), stream) !=
-            CUDA_SUCCESS ||
-        wait(stream) != CUDA_SUCCESS) {
-      Say(Level::kWarn, {"a side module is not used: its table of variables cannot be filled"});
-      return false;
-    }
-  }
-  beside.filled.push_back(context);
-  return true;
-}
-
-// Adds an image that was just loaded, if `find` finds its bundle.
-template <typename Find>
-void RegisterFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
-  const MutexLock lock(images_mutex);
-  if (images == nullptr) return;
-  if (!images->retired.empty()) FreeRetiredLocked();
-  Image found;
-  if (!FindBundleLocked(find, &found)) return;
-  auto* image = new (std::nothrow) Image(std::move(found));
-  if (image == nullptr) return;
+// Adds an image that has a bundle.
+Image* AddImageLocked(Image&& found, const void* owner, bool is_library, CUcontext context) {
+  auto* const image = new (std::nothrow) Image(std::move(found));
+  if (image == nullptr) return nullptr;
   image->owner = owner;
   image->is_library = is_library;
   image->context = is_library ? nullptr : context;
   Image*& known = images->by_owner[owner];
   if (known != nullptr) RetireLocked(known);  // no hook saw the earlier image being unloaded
   known = image;
+  return image;
+}
+
+// The bundle of an image may be built while the program runs.
+void AwaitBundleLocked(const void* owner, bool is_library, CUcontext context, std::span<const std::byte> bytes) {
+  images->unbuilt.Remove(owner);
+  if (!images->store || !UnbuiltImages::IsWanted(bytes)) return;
+  images->unbuilt.Add(owner, is_library, context, bytes);
+  const bool is_ptx = bytes[0] != std::byte{0x7F};
+  if (is_ptx) KeepCompiled({}, bytes);
+  StartLookingForBundles();
+}
+
+// Adds an image that was just loaded, if `find` finds its bundle. `bytes` are those of store::IdentityBytes.
+template <typename Find>
+void RegisterFound(const void* owner, bool is_library, CUcontext context, std::span<const std::byte> bytes, Find&& find) {
+  const MutexLock lock(images_mutex);
+  if (images == nullptr) return;
+  if (!images->retired.empty()) FreeRetiredLocked();
+  Image found;
+  if (!FindBundleLocked(find, &found)) return AwaitBundleLocked(owner, is_library, context, bytes);
+  images->unbuilt.Remove(owner);
+  (void)AddImageLocked(std::move(found), owner, is_library, context);
 }
 
 }  // namespace
@@ -367,7 +302,7 @@ void LeaveProgramNote(const char* name) noexcept {
 
 void RegisterImage(const void* owner, bool is_library, const void* bytes, CUcontext context) noexcept {
   if (owner == nullptr || bytes == nullptr) return;
-  RegisterFound(owner, is_library, context,
+  RegisterFound(owner, is_library, context, store::IdentityBytes(bytes),
             [bytes](const store::VariantStore& found) {
               return found.FindForImage(bytes, store::kLoadedArch);
             });
@@ -378,7 +313,7 @@ void RegisterImageFile(const void* owner, bool is_library, const char* path, con
   if (owner == nullptr) return;
   const FileContents file = ReadUnchangedFile(path, before);
   if (file.size == 0) return;
-  RegisterFound(owner, is_library, context, [&file](const store::VariantStore& found) {
+  RegisterFound(owner, is_library, context, store::IdentityOfFile(file.bytes()), [&file](const store::VariantStore& found) {
     return found.FindForFile(file.bytes(), store::kLoadedArch);
   });
 }
@@ -388,22 +323,26 @@ void RegisterKernel(const void* function, const void* owner, const char* name) n
   const MutexLock lock(images_mutex);
   if (images == nullptr) return;
   const auto found = images->by_owner.find(owner);
-  if (found == images->by_owner.end()) return;
+  if (found == images->by_owner.end()) return images->unbuilt.AddKernel(owner, function, name);
   Variant* const variant = VariantOfLocked(found->second, name);
   if (variant != nullptr) BindLocked(found->second, function, variant);
 }
 
 void RegisterKernelAlias(const void* alias, const void* function) noexcept {
-  if (alias == nullptr || FindVariant(function) == nullptr) return;
+  if (alias == nullptr) return;
   const MutexLock lock(images_mutex);
   Variant* const variant = FindVariant(function);
-  if (variant == nullptr) return;  // its image was unloaded meanwhile
+  if (variant == nullptr) {
+    if (images != nullptr) images->unbuilt.AddAlias(alias, function);
+    return;
+  }
   BindLocked(variant->image, alias, variant);
 }
 
 void ForgetImage(const void* owner) noexcept {
   const MutexLock lock(images_mutex);
   if (images == nullptr) return;
+  images->unbuilt.Remove(owner);
   const auto found = images->by_owner.find(owner);
   if (found == images->by_owner.end()) return;
   Image* const image = found->second;
@@ -417,6 +356,7 @@ void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept {
   {
     const MutexLock lock(images_mutex);
     if (images == nullptr) return;
+    images->unbuilt.RemoveOf(context);
     for (auto& [owner, image] : images->by_owner) {
       if (!image->is_library && image->context == context) owners.push_back(owner);
       for (BesideLibrary& beside : image->beside) std::erase(beside.filled, context);
@@ -427,31 +367,56 @@ void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept {
   for (const void* owner : owners) ForgetImage(owner);
 }
 
+void NoteSharedBelow(const void* function, uint64_t below) noexcept {
+  const MutexLock lock(images_mutex);
+  Variant* const variant = FindVariant(function);
+  UnbuiltKernel* const unbuilt = variant == nullptr && images != nullptr ? images->unbuilt.Find(function) : nullptr;
+  if (unbuilt != nullptr && unbuilt->shared_below != 0) unbuilt->shared_below = below;
+  if (variant == nullptr) return;
+  const uint64_t before = variant->shared_below.load(std::memory_order_relaxed);
+  if (before == 0 || before == below) return;
+  variant->shared_below.store(below);
+  RaiseLaunchEpoch();
+}
+
+void LookForBundles() noexcept {
+  const MutexLock lock(images_mutex);
+  if (images == nullptr || !images->store || images->unbuilt.IsEmpty()) return;
+  // Of several changes within one tick of the file system's clock the last may come after the search that the first one
+  // causes. So it is searched once more behind each change.
+  const uint64_t changed_ns = images->store->ChangedNs();
+  if (changed_ns == images->store_changed_ns && !images->is_search_due) return;
+  images->is_search_due = changed_ns != images->store_changed_ns;
+  images->store_changed_ns = changed_ns;
+  Image found;
+  const auto is_built = [&found](const UnbuiltImage& image) {
+    return FindBundleLocked([&image](const store::VariantStore& in) { return in.FindByLink(image.link); }, &found);
+  };
+  images->unbuilt.TakeBuilt(is_built, [&found](const UnbuiltImage& unbuilt) {
+    Image* const image = AddImageLocked(std::exchange(found, {}), unbuilt.owner, unbuilt.is_library, unbuilt.context);
+    for (const UnbuiltKernel& kernel : unbuilt.kernels) {
+      Variant* const variant = image != nullptr ? VariantOfLocked(image, kernel.name.c_str()) : nullptr;
+      if (variant == nullptr) continue;
+      if (kernel.shared_below != UINT64_MAX) variant->shared_below.store(kernel.shared_below);
+      BindLocked(image, kernel.function, variant);
+    }
+    RaiseLaunchEpoch();
+  });
+}
+
 Variant* FindVariant(const void* function) noexcept {
   return reinterpret_cast<Variant*>(by_function.Find(function, 0));
 }
 
 CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context, CUstream stream,
                           const std::string& name) noexcept {
-  if (!LoadBeside(image, kind) || !FillVariables(image, kind, context, stream)) return nullptr;
-  const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);
-  const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
-  const auto load = CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040);
-  const CUlibrary library = image->beside[static_cast<size_t>(kind)].library;
-  CUkernel kernel = nullptr;
-  CUfunction function = nullptr;
-  if (get_kernel(&kernel, library, name.c_str()) != CUDA_SUCCESS ||
-      get_function(&function, kernel) != CUDA_SUCCESS) {
-    Say(Level::kWarn, {"a side module has no ", name});
-    return nullptr;
-  }
-  (void)load(function);  // older drivers lack this call: there the first launch loads the kernel
-  return function;
+  return FunctionIn(&images->resting, KeyOf(*image), image, kind, context, stream, name);
 }
 
 void ForgetImagesAfterFork() noexcept {
   images_mutex = PTHREAD_MUTEX_INITIALIZER;
   by_function.ResetAfterFork();
+  ForgetLookingAfterFork();
   images = nullptr;  // not freed: another thread of the parent may have been changing it
   OpenVariantStore();
 }

@@ -85,6 +85,14 @@ void ForgetImage(const void* owner) noexcept;
 /// prepared for `prepared_in` (PreparedVariant::context; null: none).
 void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept;
 
+/// The program has set the limit of dynamic shared memory of a kernel, `below` - 1 bytes, or has given it clusters, `below`
+/// = 0: keeps that (Variant::shared_below).
+void NoteSharedBelow(const void* function, uint64_t below) noexcept;
+
+/// Looks in the store for bundles of images that had none when they were loaded, if the store has changed since the last
+/// time. Launches made from then on may use their variants. Reads files; no driver call. (late_bundles.h calls it.)
+void LookForBundles() noexcept;
+
 /// The variant of a CUfunction or CUkernel, or null. Lock-free.
 Variant* FindVariant(const void* function) noexcept;
 

@@ -10,16 +10,16 @@ import subprocess
 import sys
 
 ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"}
-DOOR = {"dlopen", "dlsym", "cupola_door", "__asan_default_options"}
+DOOR = {"dlopen", "dlsym", "nvrtcGetCUBIN", "cupola_door", "__asan_default_options"}
 LIBRARY = {"cupola_handle_for"}
 # What the door may need of the C library: each of these is in glibc and in musl since long. It is preloaded
 # into every program, and musl's loader ends a program in which a symbol is not found. Newer functions (musl has
 # statx from 1.2.5 on only) are called by syscall(), or by a weak reference that is looked at.
 EVERYWHERE = {
-    "__errno_location", "close", "dladdr", "dlclose", "dlerror", "fstat", "getenv", "memcmp", "memcpy", "memmem",
-    "memmove", "memset", "mmap", "mprotect", "munmap", "open", "poll", "pthread_sigmask", "read", "realpath",
-    "sched_yield", "sigaddset", "sigemptyset", "sigismember", "sigpending", "sigtimedwait", "snprintf", "stat", "strchr",
-    "strcmp", "strcpy", "strcspn", "strlen", "strncmp", "strnlen", "strrchr", "syscall", "write"}
+    "__errno_location", "close", "dladdr", "dlclose", "dlerror", "flock", "fstat", "getenv", "geteuid", "getpid", "memcmp",
+    "memcpy", "memmem", "memmove", "memset", "mmap", "mprotect", "munmap", "open", "poll", "pthread_sigmask", "read",
+    "realpath", "rename", "sched_yield", "secure_getenv", "sigaddset", "sigemptyset", "sigismember", "sigpending", "sigtimedwait", "snprintf", "stat", "strchr",
+    "strcmp", "strcpy", "strcspn", "strlen", "strncmp", "strnlen", "strrchr", "syscall", "unlink", "write"}
 
 
 def output(*command):

@@ -191,10 +191,10 @@ Result<MappedBundle> VariantStore::FindByKey(std::string_view key) const {
   return bundle;
 }
 
-Result<MappedBundle> VariantStore::FindByLink(const char* link) const {
+Result<MappedBundle> VariantStore::FindByLink(const std::string& link) const {
   char target[128];
   const OpenFolder folder(*this);
-  const ssize_t length = readlinkat(folder.fd(), link, target, sizeof(target));
+  const ssize_t length = readlinkat(folder.fd(), link.c_str(), target, sizeof(target));
   if (length < 0) return SystemError(folder_ + "/" + link, errno);
   std::string_view key(target, static_cast<size_t>(length));
   key = key.substr(key.find_last_of('/') + 1);
@@ -209,7 +209,7 @@ Result<MappedBundle> VariantStore::FindAt(std::span<const uint8_t> build_id, uin
                                           uint32_t arch) const {
   const std::string link = PlaceLink(build_id, offset, arch);
   if (link.empty()) return MakeError(ErrorCode::kNotFound, "the object has no build id");
-  return FindByLink(link.c_str());
+  return FindByLink(link);
 }
 
 Result<MappedBundle> VariantStore::FindByContents(std::span<const std::byte> image,
@@ -218,7 +218,7 @@ Result<MappedBundle> VariantStore::FindByContents(std::span<const std::byte> ima
   if (image.empty() || faccessat(OpenFolder(*this).fd(), size.c_str(), X_OK, AT_EACCESS) != 0) {
     return MakeError(ErrorCode::kNotFound, "no image of that size was built");
   }
-  return FindByLink(ContentsLink(image.size(), Sha256Of(image), arch).c_str());
+  return FindByLink(ContentsLink(image.size(), Sha256Of(image), arch));
 }
 
 Result<MappedBundle> VariantStore::FindForImage(const void* image, uint32_t arch) const {
@@ -230,6 +230,13 @@ Result<MappedBundle> VariantStore::FindForImage(const void* image, uint32_t arch
     if (bundle || bundle.error().code != ErrorCode::kNotFound) return bundle;
   }
   return FindByContents(bytes, arch);
+}
+
+// All that comes into the store is made in `tmp` and moved out of it.
+uint64_t VariantStore::ChangedNs() const {
+  struct stat facts {};
+  if (fstatat(OpenFolder(*this).fd(), "tmp", &facts, 0) != 0) return 0;
+  return static_cast<uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(facts.st_mtim.tv_nsec);
 }
 
 bool VariantStore::HasNote(std::string_view name) const {

@@ -80,6 +80,12 @@ class VariantStore {
   /// Like FindForImage, for the contents of a file whose name the driver was given (IdentityOfFile).
   Result<MappedBundle> FindForFile(std::span<const std::byte> file, uint32_t arch) const;
 
+  /// Finds the bundle to which a link leads (PlaceLink, ContentsLink). Errors: as FindAt.
+  Result<MappedBundle> FindByLink(const std::string& link) const;
+
+  /// When the store was last added to, in nanoseconds since 1970; 0 where that is not known. One system call.
+  uint64_t ChangedNs() const;
+
   /// Whether an earlier run left a note of that name (AddNote). A name has letters, digits and '-'.
   bool HasNote(std::string_view name) const;
   /// Leaves a note. Returns false where the store cannot be written to.
@@ -90,7 +96,6 @@ class VariantStore {
  private:
   VariantStore(std::string folder, int fd)
       : folder_(std::move(folder)), fd_(fd), identity_(IdentityOf(fd)) {}
-  Result<MappedBundle> FindByLink(const char* link) const;
   class OpenFolder;  ///< the folder during one call: fd_, or another one where the program took its number
 
   std::string folder_;
