@@ -5,6 +5,7 @@
 
 #include "intercept/facts/graphs.h"
 #include "intercept/facts/streams.h"
+#include "intercept/graphs/node_kernel.h"
 #include "intercept/graphs/piece_cut.h"
 #include "intercept/process/driver_calls.h"
 
@@ -87,7 +88,8 @@ GraphCopy* GraphCopy::Make(CUgraph graph, uint64_t flags, uint32_t most_nodes, c
   if (leaves > most_nodes) return nullptr;
   std::vector<CUgraphNode> handles;
   *why = "it has few nodes";
-  if (!ListGraphNodes(graph, &handles) || handles.size() < 2) return nullptr;
+  if (!ListGraphNodes(graph, &handles) || handles.empty()) return nullptr;
+  if (handles.size() == 1 && !HasVariant(handles[0])) return nullptr;
   auto* const copy = new (std::nothrow) GraphCopy;
   if (copy == nullptr) return nullptr;
   copy->context_ = CurrentContext();

@@ -26,6 +26,9 @@ class GraphCopy {
   /// over that place. Such an edge lets a kernel begin before the one in front of it has ended (programmatic launch).
   const std::vector<bool>& tied() const noexcept { return tied_; }
 
+  /// The node of the copy at that place of the order; null: it is not enabled.
+  CUgraphNode EnabledNode(uint32_t place) const noexcept { return nodes_[place].is_enabled ? nodes_[place].handle : nullptr; }
+
   /// The node of the copy that `node` of the graph became; null: there is none, as for nodes of child graphs.
   CUgraphNode FindCopied(CUgraphNode node) const noexcept;
   /// A node of the copy that is not enabled does nothing in the pieces. False: it is not one of them.

@@ -12,6 +12,8 @@
 #include "intercept/graphs/graph_copy.h"
 #include "intercept/graphs/pieced_graph.h"
 #include "intercept/graphs/queue_setup.h"
+#include "intercept/graphs/retired_pieces.h"
+#include "intercept/images/images.h"
 #include "intercept/launch/agent_context.h"
 #include "intercept/launch/gates.h"
 #include "intercept/launch/gpu_board.h"
@@ -39,6 +41,8 @@ constexpr uint64_t kBuildNs = 20'000'000;  // so long pieces are built at a time
 constexpr uint64_t kLookNs = 2'000'000;  // between two looks whether a trial is over
 constexpr size_t kStackBytes = 256 << 10;
 
+constexpr char kShort[] = "it is short";
+
 HandleMap by_exec;  // CUgraphExec -> PiecedGraph*
 
 // Held while the builder makes driver calls for a graph, and by whoever ends a context. Not held while somebody waits
@@ -57,63 +61,6 @@ void TellBuilder() {
   const MutexLock lock(all_mutex);
   has_news = true;
   pthread_cond_signal(&news);
-}
-
-/// What is no longer used, until a moment at which the driver may be asked to destroy it: that may wait for the device, so
-/// no launch may be guarded meanwhile.
-struct Retired {
-  CUcontext context = nullptr;  ///< null: it has ended, and its objects with it
-  uint32_t promised = 0;        ///< PieceQueue::promised then
-  PieceSet* set = nullptr;
-  GraphCopy* copy = nullptr;
-};
-std::vector<Retired>* retired = nullptr;  // under build_mutex
-
-void Retire(const PiecedGraph& graph, PieceSet* set, GraphCopy* copy = nullptr) {
-  if (set == nullptr && copy == nullptr) return;
-  if (retired == nullptr) retired = new std::vector<Retired>;
-  const LaunchContext* const context = graph.has_context ? FindContext(graph.context) : nullptr;
-  const uint32_t promised = context != nullptr ? context->pieces.promised.load() : 0;
-  retired->push_back({graph.has_context ? graph.context : nullptr, promised, set, copy});
-}
-
-/// Whether pieces that were put into streams before may still run. A copy keeps what its nodes use (CUDA user objects),
-/// also after the program has destroyed its own graph.
-bool MayRun(const Retired& one) {
-  const LaunchContext* const context = FindContext(one.context);
-  if (context == nullptr || context->pieces.words_device.load() == 0) return false;
-  return static_cast<int32_t>(context->pieces.ended() - one.promised) < 0;
-}
-
-/// False: not now. The process's end destroys everything too.
-bool Destroy(const Retired& one) {
-  if (one.set != nullptr && one.set->users.load() != 0) return false;
-  if (one.context != nullptr && !at_exit.load()) {
-    if (one.copy != nullptr && MayRun(one)) return false;
-    if (TakeContext(one.context) != CUDA_SUCCESS) return false;
-    const OwnCallScope scope;
-    if (!scope.may_ask()) return false;
-    if (one.copy != nullptr) one.copy->DestroyGraph();
-    if (one.set != nullptr) {
-      for (CUgraphExec exec : one.set->execs) {
-        (void)CUPOLA_CALL_REAL(cuGraphExecDestroy, PFN_cuGraphExecDestroy_v10000)(exec);
-      }
-      for (CUevent event : one.set->events) {
-        (void)CUPOLA_CALL_REAL(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)(event);
-      }
-    }
-  }
-  delete one.set;
-  delete one.copy;
-  return true;
-}
-
-/// Returns whether something is left.
-bool DestroyRetired() {
-  const MutexLock lock(build_mutex);
-  if (retired == nullptr) return false;
-  std::erase_if(*retired, Destroy);
-  return !retired->empty();
 }
 
 /// Goes on building the pieces of `set`. No launch of the context is guarded or deferred while some of them are built, and the
@@ -212,9 +159,16 @@ bool Cut(PiecedGraph& graph, const LaunchContext& context) {
     limits.nodes *= 2;
     ranges = CutIntoPieces(graph.node_ns, graph.copy->tied(), limits);
   }
-  if (is_known && ranges.size() < 2 && graph.priority == nullptr) return KeepWhole(graph, "it is short"), false;
+  std::vector<std::unique_ptr<NodeKernel>> kernels;
+  if (is_known && is_cut && graph.copy->leaves() <= kMostNodesUnfed) {  // a launch with such kernels is not deferred
+    kernels = FindNodeKernels(*graph.copy, ranges, preemption_settings.piece_ns);
+  }
+  if (is_known && ranges.size() < 2 && graph.priority == nullptr && kernels.empty()) {
+    return KeepWhole(graph, kShort), false;
+  }
   auto* const set = new (std::nothrow) PieceSet;
   if (set == nullptr) return KeepWhole(graph, "there is no memory"), false;
+  set->kernels = std::move(kernels);
   set->changes = changes;
   set->ranges = std::move(ranges);
   set->nodes = graph.copy->leaves();
@@ -337,7 +291,10 @@ void* Build(void*) {
     for (PiecedGraph* graph : gone) Free(graph);
     soon = false;
     for (PiecedGraph* graph : graphs) soon |= WorkOn(*graph);
-    soon |= DestroyRetired();
+    {
+      const MutexLock lock(build_mutex);
+      soon |= DestroyRetired(at_exit.load());
+    }
     LetContextGo();
   }
 }
@@ -351,9 +308,23 @@ void OnContextEnds(CUcontext context) {
     graph->has_context = false;
     StayWhole(*graph);
   }
-  for (size_t i = 0; retired != nullptr && i < retired->size(); ++i) {
-    if ((*retired)[i].context == context) (*retired)[i].context = nullptr;
+  ForgetRetiredOf(context);
+}
+
+// Kernels have got variants (images.h): graphs are cut anew, so that theirs can go with a guard.
+void OnVariantsCame() {
+  using State = PiecedGraph::State;
+  const MutexLock lock(all_mutex);
+  if (all == nullptr) return;
+  for (PiecedGraph* graph : *all) {
+    State ready = State::kReady, whole = State::kWhole;
+    bool is_wanted = graph->state.compare_exchange_strong(ready, State::kWanted);
+    if (graph->why.load() == kShort) is_wanted |= graph->state.compare_exchange_strong(whole, State::kWanted);
+    if (!is_wanted) continue;
+    graph->why.store(nullptr);
+    has_news = true;
   }
+  if (has_news) pthread_cond_signal(&news);
 }
 
 }  // namespace
@@ -461,7 +432,9 @@ void OnDestroyed(CUgraphExec exec) noexcept {
 }
 
 void StartGraphs() noexcept {
-  if (PreemptionOn()) stream_ends.with_context.Subscribe(&OnContextEnds);
+  if (!PreemptionOn()) return;
+  stream_ends.with_context.Subscribe(&OnContextEnds);
+  variants_came.Subscribe(&OnVariantsCame);
 }
 
 void EndGraphsAtExit() noexcept {
@@ -474,7 +447,7 @@ void ForgetGraphsAfterFork() noexcept {
   build_mutex = all_mutex = PTHREAD_MUTEX_INITIALIZER;
   news = PTHREAD_COND_INITIALIZER;
   all = nullptr;
-  retired = nullptr;
+  ForgetRetiredAfterFork();
   has_news = false;
   has_builder.store(false);
   at_exit.store(false);

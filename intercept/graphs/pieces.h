@@ -8,10 +8,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <cuda.h>
 
+#include "intercept/graphs/node_kernel.h"
 #include "intercept/graphs/piece_cut.h"
 
 namespace cupola::intercept {
@@ -47,6 +49,7 @@ struct PieceSet {
   uint32_t changes = 0;            ///< PiecedGraph::changes when it was begun: it is of no use after another one
   std::vector<PieceRange> ranges;
   std::vector<CUgraphExec> execs;  ///< one for each range
+  std::vector<std::unique_ptr<NodeKernel>> kernels;  ///< of each range: a kernel that can go with a guard; empty: there is none
   std::vector<CUevent> events;     ///< for a trial: of each piece one before it, behind its gate, and one behind it; else empty
   uint32_t nodes = 0;
   uint32_t most_pieces = 0;        ///< that the graph may have when it is no trial

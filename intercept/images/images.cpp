@@ -30,6 +30,7 @@
 namespace cupola::intercept {
 
 Event<const Image&, bool*> image_to_be_freed;
+Event<> variants_came;
 
 namespace {
 
@@ -389,10 +390,11 @@ void LookForBundles() noexcept {
   images->is_search_due = changed_ns != images->store_changed_ns;
   images->store_changed_ns = changed_ns;
   Image found;
+  bool have_come = false;
   const auto is_built = [&found](const UnbuiltImage& image) {
     return FindBundleLocked([&image](const store::VariantStore& in) { return in.FindByLink(image.link); }, &found);
   };
-  images->unbuilt.TakeBuilt(is_built, [&found](const UnbuiltImage& unbuilt) {
+  images->unbuilt.TakeBuilt(is_built, [&](const UnbuiltImage& unbuilt) {
     Image* const image = AddImageLocked(std::exchange(found, {}), unbuilt.owner, unbuilt.is_library, unbuilt.context);
     for (const UnbuiltKernel& kernel : unbuilt.kernels) {
       Variant* const variant = image != nullptr ? VariantOfLocked(image, kernel.name.c_str()) : nullptr;
@@ -401,7 +403,9 @@ void LookForBundles() noexcept {
       BindLocked(image, kernel.function, variant);
     }
     RaiseLaunchEpoch();
+    have_come = true;
   });
+  if (have_come) variants_came.Announce();
 }
 
 Variant* FindVariant(const void* function) noexcept {

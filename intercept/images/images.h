@@ -53,6 +53,9 @@ struct Image {
 /// lock under which others take that mutex.
 extern Event<const Image&, bool*> image_to_be_freed;
 
+/// Announced when images that had no bundle have got one (LookForBundles). Under ImagesMutex.
+extern Event<> variants_came;
+
 /// Held around everything that changes an image or its variants.
 pthread_mutex_t& ImagesMutex() noexcept;
 

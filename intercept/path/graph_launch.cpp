@@ -1,5 +1,6 @@
 #include "intercept/path/graph_launch.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "intercept/facts/graphs.h"
@@ -14,6 +15,7 @@
 #include "intercept/launch/preemption_settings.h"
 #include "intercept/launch/stoppable_time.h"
 #include "intercept/path/graph_feeder.h"
+#include "intercept/path/node_launches.h"
 #include "intercept/path/piece_row.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/waiting.h"
@@ -50,10 +52,10 @@ Way TryPieces(const Launch& launch, const StreamKey& stream, PieceRow& row, bool
   if (!is_fed && has_room && row.Fitting() == row.size()) {
     queue.stream.store(stream.stream);
     // No other thread's work comes between the pieces.
-    context.half_made.store(1);
+    context.half_made.fetch_add(1);
     row.Promise();
     *result = row.Put(launch.stream, launch.per_thread, row.size());
-    context.half_made.store(0);
+    context.half_made.fetch_sub(1);
     if (context.outstanding.load() != 0) context.queued.Add(row.entries());
     row.End();
     return Way::kLaunched;
@@ -71,11 +73,16 @@ Way TryPieces(const Launch& launch, const StreamKey& stream, PieceRow& row, bool
 bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey& stream, graphs::PieceSet& set,
                   CUresult* result) {
   PieceRow row(context, set);
+  // In a trial all kernels go as pieces, so that their times are those of pieces.
+  const bool has_nodes = !set.kernels.empty() && !row.is_trial() && row.MayFit() && row.entries() <= kMostQueued;
+  std::optional<NodeLaunches> nodes;
+  if (has_nodes) nodes.emplace(context, launch, stream, set);
   preempt::EnterPlain(context);
   const uint64_t hold = preempt::BeginGraph(launch.graph, stream, launch.stream, launch.per_thread);
+  if (nodes && !nodes->IsEmpty() && hold == 0) row.SetNodes(&*nodes);
   Way way = Way::kNotNow;
   for (PieceWait wait(context);;) {
-    way = TryPieces(launch, stream, row, /*may_defer=*/hold == 0, result);
+    way = TryPieces(launch, stream, row, /*may_defer=*/hold == 0 && !row.HasNodes(), result);
     if (way != Way::kNotNow || !wait.Pause()) break;
   }
   preempt::EndHold(hold);
@@ -84,7 +91,8 @@ bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey&
     return false;
   }
   Count(set.is_cut ? launch_counters.graphs_in_pieces : launch_counters.priorities);
-  if (set.is_cut) CountStopsBetween(*context.gpu, set.expected_ns);
+  const uint64_t guarded_ns = row.HasNodes() ? nodes->ns() : 0;  // counted as they end
+  if (set.is_cut) CountStopsBetween(*context.gpu, set.expected_ns - std::min(guarded_ns, set.expected_ns));
   return true;
 }
 

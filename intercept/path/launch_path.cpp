@@ -11,6 +11,7 @@
 #include "intercept/launch/stoppable_time.h"
 #include "intercept/path/graph_launch.h"
 #include "intercept/path/plain_launch.h"
+#include "intercept/preempt/form_choice.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launch_attempt.h"

@@ -5,6 +5,7 @@
 #include "intercept/launch/gates.h"
 #include "intercept/launch/gpu_board.h"
 #include "intercept/launch/launch_context.h"
+#include "intercept/path/node_launches.h"
 #include "intercept/process/driver_calls.h"
 
 namespace cupola::intercept {
@@ -50,11 +51,14 @@ CUresult PieceRow::Put(CUstream stream, bool per_thread, uint32_t most) noexcept
   uint32_t unwritten = 0;
   CUresult result = CUDA_SUCCESS;
   while (next_ < end && result == CUDA_SUCCESS) {
-    GatePiece(*context_, stream, per_thread);  // plant: piece_ungated
-    is_timed_ = is_timed_ && RecordEvent(2 * next_, stream, per_thread);
-    result = launch(set_->execs[next_], stream);  // plant: piece_early
+    // A guard holds the stream until its kernel has ended, so that what is written behind it is true.
+    if (nodes_ == nullptr || !nodes_->Launch(next_, &result)) {
+      GatePiece(*context_, stream, per_thread);  // plant: piece_ungated
+      is_timed_ = is_timed_ && RecordEvent(2 * next_, stream, per_thread);
+      result = launch(set_->execs[next_], stream);  // plant: piece_early
+      is_timed_ = is_timed_ && result == CUDA_SUCCESS && RecordEvent(2 * next_ + 1, stream, per_thread);
+    }
     if (result == CUDA_SUCCESS) {
-      is_timed_ = is_timed_ && RecordEvent(2 * next_ + 1, stream, per_thread);
       ++next_;
       ++unwritten;
     }

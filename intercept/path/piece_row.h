@@ -10,6 +10,7 @@
 
 namespace cupola::intercept {
 struct LaunchContext;
+class NodeLaunches;
 
 /// Belongs to one thread at a time.
 class PieceRow {
@@ -24,6 +25,7 @@ class PieceRow {
   LaunchContext& context() const noexcept { return *context_; }
   graphs::PieceSet& set() const noexcept { return *set_; }
   uint32_t size() const noexcept { return static_cast<uint32_t>(set_->execs.size()); }
+  bool is_trial() const noexcept { return is_trial_; }
   bool is_over() const noexcept { return next_ == size(); }
   uint32_t left() const noexcept { return size() - next_; }
 
@@ -37,6 +39,10 @@ class PieceRow {
 
   /// From now on the pieces count as PieceQueue::promised. Called before the first is put into a stream.
   void Promise() noexcept;
+
+  /// The kernels that go with a guard in place of their pieces. They must live as long as pieces are put into a stream.
+  void SetNodes(const NodeLaunches* nodes) noexcept { nodes_ = nodes; }
+  bool HasNodes() const noexcept { return nodes_ != nullptr; }
 
   /// Puts at most `most` pieces into the stream, with a gate before each, and behind every eighth and the last a write of how
   /// many have ended. Returns what the driver returned; after a refusal the row can go on with the same piece.
@@ -52,6 +58,7 @@ class PieceRow {
 
   LaunchContext* context_;
   graphs::PieceSet* set_;
+  const NodeLaunches* nodes_ = nullptr;  ///< null: all pieces are launched as such
   uint32_t next_ = 0;      ///< the next piece
   bool is_promised_ = false;
   bool is_trial_ = false;

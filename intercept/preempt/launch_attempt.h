@@ -33,4 +33,9 @@ struct Attempt {
   uint32_t carveout = 0;      ///< LaunchSlot::carveout
 };
 
+/// Whether blocks of the kernel may wait for other blocks of their grid.
+inline bool MayWaitOnBlocks(const Variant& variant) noexcept {
+  return (variant.entry->flags & store::kMayWaitOnBlocks) != 0;
+}
+
 }  // namespace cupola::intercept::preempt

@@ -40,6 +40,17 @@ __global__ void Slow(volatile unsigned* progress, unsigned number, unsigned us) 
   *progress = number;
 }
 
+// Many blocks of `us` microseconds each.
+__global__ void Long(unsigned* value, unsigned factor, unsigned term, unsigned us) {
+  unsigned long long now, until;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(until));
+  until += us * 1000ull;
+  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  while (now < until);
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  value[i] = value[i] * factor + term + i;
+}
+
 struct Memory {
   unsigned *a, *b, *c;
   Memory() {
@@ -334,6 +345,38 @@ void Replaced(cudaStream_t stream, int launches) {
   std::printf("%08x\n", memory.Sum());
 }
 
+// Graphs with a long kernel among short ones, or of such a kernel alone. With a variant it can be stopped half-way.
+void Inside(cudaStream_t stream, int launches, bool is_cooperative = false) {
+  const Memory memory;
+  cudaGraph_t graphs[2];
+  cudaGraphExec_t execs[2];
+  cudaStream_t capture;
+  CHECK(cudaStreamCreate(&capture));
+  for (int alone = 0; alone < 2; ++alone) {
+    CHECK(cudaStreamBeginCapture(capture, cudaStreamCaptureModeThreadLocal));
+    if (alone == 0) Step<<<4, kValues / 4, 0, capture>>>(memory.a, 5, 1);
+    unsigned *value = memory.a, factor = 7 + alone, term = 3, us = 200;
+    void* given[] = {&value, &factor, &term, &us};
+    if (is_cooperative) {
+      const auto* const kernel = reinterpret_cast<const void*>(&Long);
+      CHECK(cudaLaunchCooperativeKernel(kernel, dim3(kValues / 64), dim3(64), given, 0, capture));
+    } else {
+      Long<<<kValues, 1, 0, capture>>>(value, factor, term, us);
+    }
+    if (alone == 0) Mix<<<4, kValues / 4, 0, capture>>>(memory.b, memory.a);
+    CHECK(cudaStreamEndCapture(capture, &graphs[alone]));
+    CHECK(cudaGraphInstantiate(&execs[alone], graphs[alone], 0));
+  }
+  for (int i = 0; i < launches; ++i) {
+    GiveTime(i);
+    for (cudaGraphExec_t exec : execs) CHECK(cudaGraphLaunch(exec, stream));
+    Step<<<4, kValues / 4, 0, stream>>>(memory.a, 3, i);
+    if (i < 8 || i % 8 == 7) CHECK(cudaStreamSynchronize(stream));
+  }
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%08x\n", memory.Sum());
+}
+
 // Says how long the longest pause was between two kernels of one launch, in ms.
 void Paused(cudaStream_t stream, int launches) {
   volatile unsigned* progress;
@@ -388,6 +431,9 @@ int main(int argc, char** argv) {
   if (way == "restless") Restless(stream, launches);
   if (way == "nested") Nested(stream, launches);
   if (way == "replaced") Replaced(stream, launches);
+  if (way == "inside") Inside(stream, launches);
+  if (way == "inside-cooperative") Inside(stream, launches, true);
+  if (way == "inside-legacy") Inside(cudaStreamLegacy, launches);
   if (way == "paused") Paused(stream, launches);
   CHECK(cudaDeviceSynchronize());
 }

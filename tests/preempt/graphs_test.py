@@ -9,6 +9,7 @@ Of a build tree it also runs the libraries with a planted bug (plant.py), each o
 import os
 import re
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +23,8 @@ import runner  # noqa: E402
 BUILD = runner.default_build()
 IN_PIECES = re.compile(rb"(\d+) graphs launched in pieces")
 DEFERRED = re.compile(rb"(\d+) launches of graphs deferred")
+PREEMPTIBLE = re.compile(rb"(\d+) launches preemptible")
+STOPPED = re.compile(rb"(\d+) preemptions")
 LONGEST_CALL = re.compile(rb"longest launch call: (\d+) ms")
 SEEDS = (0, 1)  # of the order in which nodes run that nothing orders
 HOLD_SECONDS, FREE_SECONDS = 0.3, 0.15
@@ -55,7 +58,8 @@ def held(board, hold_seconds, free_seconds, answered_after=None):
 
 # Planted bugs, and the way of graph_app that finds each.
 BUGS = {"change_unseen": "changed", "update_not_followed": "changed", "edge_lost": "ordered", "piece_early": "ordered", "overlaps_itself": "elsewhere",
-        "pieces_not_awaited": "elsewhere", "fed_ahead": "ahead", "opened_early": "ahead"}
+        "pieces_not_awaited": "elsewhere", "fed_ahead": "ahead", "opened_early": "ahead", "node_arguments": "inside",
+        "no_guard": "inside"}
 ATTEMPTS = 6  # of a run that must have some luck: two streams that overlap, a machine that is not busy
 
 
@@ -160,6 +164,40 @@ class Graphs(unittest.TestCase):
         self.assertGreaterEqual(self.number(DEFERRED, result), 5, result["stderr"][-600:])
         self.assertLess(self.number(LONGEST_CALL, result), 0.5 * HOLD_SECONDS * 1000, result["stderr"][-600:])
 
+    def store(self):
+        """A variant store with what `cupola build` makes of the program."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        environ = {key: value for key, value in self.environ.items() if not key.startswith("LD_")}
+        built = subprocess.run([f"{BUILD}/bin/cupola", "build", self.program, "--no-libraries", "--quiet", "--kernel", "Long",
+                                "--store", folder.name], env=environ, capture_output=True, check=False)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        return folder.name
+
+    def stopped_inside(self, way, launches="40"):
+        return self.under_cupola(way, launches, CUPOLA_STORE=self.store(), CUPOLA_PIECE_US="500")
+
+    def check_inside(self, way):
+        plain = runner.run([self.program, way, "40"], self.environ, 60)
+        with held(self.board, 0.006, 0.006):
+            result = self.stopped_inside(way)
+        said = result["stderr"][-900:]
+        self.assertEqual((result["code"], result["stdout"]), (0, plain["stdout"]), said)
+        self.assertGreaterEqual(self.number(PREEMPTIBLE, result), 20, said)
+        self.assertGreaterEqual(self.number(STOPPED, result), 2, said)
+
+    def test_kernels_with_variants_are_stopped_inside(self):
+        for way in ("inside", "inside-legacy"):
+            with self.subTest(way=way):
+                self.check_inside(way)
+
+    def test_cooperative_kernels_are_not(self):
+        plain = runner.run([self.program, "inside-cooperative", "20"], self.environ, 60)
+        result = self.under_cupola("inside-cooperative", "20", CUPOLA_STORE=self.store(), CUPOLA_PIECE_US="50", CUPOLA_PREEMPT="always")
+        said = result["stderr"][-900:]
+        self.assertEqual((result["code"], result["stdout"]), (0, plain["stdout"]), said)
+        self.assertEqual(self.number(PREEMPTIBLE, result), 0, said)
+
     def test_elsewhere(self):
         self.check("elsewhere")
 
@@ -197,11 +235,12 @@ class Graphs(unittest.TestCase):
             with self.subTest(bug=bug):
                 self.plant(bug)
                 launches = "150" if way == "ahead" else "40"
+                run = self.stopped_inside if way == "inside" else self.under_cupola
                 plain = runner.run([self.program, way, launches], self.environ, 60)
                 found = False
                 for _ in range(ATTEMPTS):
                     with held(self.board, 0.004, 0.004):
-                        found = found or self.under_cupola(way, launches)["stdout"] != plain["stdout"]
+                        found = found or run(way, launches)["stdout"] != plain["stdout"]
                     if found:
                         break
                 self.assertTrue(found)

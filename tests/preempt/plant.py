@@ -100,6 +100,8 @@ BUGS = {
     "opened_early": change("number", "number - 1"),
     # Deferred launches: a call that may wait goes into the driver while there are pieces to put into it.
     "not_fed": replace("(void)&NumberToFeed;"),
+    # Kernels of graphs that go with a guard have the arguments of their nodes.
+    "node_arguments": change("kernelParams[i]", "kernelParams[i / 2]"),
     # A resume has the arguments of the launch.
     "arguments_forgotten": before("__builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), 0, 16);"),
 }

@@ -251,6 +251,16 @@ SIM_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode 
   into->launch.cooperative = work->launch.cooperative;
   return CUDA_SUCCESS;
 }
+SIM_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUlaunchAttributeID id,
+                                                  CUlaunchAttributeValue* value) {
+  GraphNode* node;
+  KernelWork *into = nullptr, *work = nullptr;
+  SIM_TRY(Read(handle, &into, &node, &work));
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *value = {};
+  if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) value->cooperative = work->launch.cooperative ? 1 : 0;
+  return CUDA_SUCCESS;
+}
 SIM_EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode handle,
                                                CUDA_KERNEL_NODE_PARAMS_v1* params) {
   CUDA_KERNEL_NODE_PARAMS now;
