@@ -31,6 +31,8 @@ with torch.cuda.graph(graph):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # an answer is one packet
+    disable_nagle_algorithm = True
 
     def do_GET(self):  # noqa: N802: the name that http.server calls
         given.copy_(inputs[int(self.path.rsplit("/", 1)[-1]) % len(inputs)], non_blocking=True)

@@ -28,6 +28,14 @@ def has_gpu():
     return runner.run([sys.executable, "-c", program], os.environ, 60)["code"] == 0
 
 
+def gpu_count():
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
+        return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+
+
 def commit_of(build):
     """The commit of a build. For what scripts/stage gathered it is the one noted there; the tree around may differ."""
     if os.environ.get("CUPOLA_COMMIT"):

@@ -7,8 +7,10 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
+import collective  # noqa: E402
 import real_pytorch  # noqa: E402
 import real_pytorch_single  # noqa: E402
+import sampling  # noqa: E402
 import stop_timeline  # noqa: E402
 
 ANSWER_US = {"plain": 300, "cupola": 150}  # beside training; alone 100
@@ -144,6 +146,25 @@ class Timeline(unittest.TestCase):
     def test_requests_outside_a_graph_do_not_count(self):
         self.assertEqual(stop_timeline.stops(self.KERNELS, [[5_000_000, 5_300_000]], [[4_900_000, 5_400_000]]), [])
         self.assertEqual(stop_timeline.stops(self.KERNELS, [[2_300_000, 2_600_000]], [[2_000_000, 2_700_000]]), [])
+
+
+class Collective(unittest.TestCase):
+    def runs(self, digest="a"):
+        runs = collective.Runs()
+        runs.latency_us["plain"] = [100, 200, 300]
+        for mode in collective.MODES:
+            for rank_digest in ("a", digest):
+                runs.take_rank("plain", mode, "alone", 300, {"seconds": 3, "longest_ms": 5, "digest": "x"})
+                runs.take_rank("plain", mode, "beside", 900, {"seconds": 10, "longest_ms": 7, "digest": rank_digest})
+        return runs.metrics()
+
+    def test_metrics(self):
+        self.assertEqual(self.runs(), {"collective_plain_p50_us": 200, "collective_plain_p99_us": sampling.percentile([100, 200, 300], 0.99),
+                                       "collective_eager_plain_ratio": 0.9, "collective_graph_plain_ratio": 0.9,
+                                       "collective_longest_wait_ms": 7, "collective_sums_equal": 1})
+
+    def test_ranks_with_other_sums_are_seen(self):
+        self.assertEqual(self.runs("b")["collective_sums_equal"], 0)
 
 
 if __name__ == "__main__":
