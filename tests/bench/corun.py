@@ -122,6 +122,14 @@ class Bed:
             print(f"  {system}: {' '.join(command)}", flush=True)
         return Job(command, environ, self.log, output)
 
+    def ran_seconds(self):
+        """By label, the GPU time that the arbiter which runs now has charged to each program; empty where it does not say."""
+        done = subprocess.run([self.build + "/bin/cupola", "ctl", "--json", "show"], env={**self.environ, **self.additions},
+                              capture_output=True, timeout=60, check=False)
+        if done.returncode != 0:
+            return {}
+        return {client["label"]: client["ran_ns"] / 1e9 for gpu in json.loads(done.stdout)["gpus"] for client in gpu["clients"]}
+
     def count(self, job, label):
         """Adds up the launches that a finished program under Cupola reports, by phase and label."""
         for line in job.err.splitlines():

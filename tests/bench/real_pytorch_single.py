@@ -221,14 +221,16 @@ def ffs(bed, python, seconds_left, seconds=20):
         # Their pieces are built meanwhile, as each has its turns: a whole graph holds the GPU for 57 ms, turns are of 3 and 6 ms.
         programs.work(("heavy", 16), ("light", 16))
         alone = [rate_of(programs.work(("alone", 3))[0])]
+        before = bed.ran_seconds()
         answers = programs.work(("heavy", seconds), ("light", seconds))
+        ran = {label: round(after - before.get(label, 0), 3) for label, after in bed.ran_seconds().items() if label in rules}
         alone.append(rate_of(programs.work(("alone", 3))[0]))
         programs.end()
     (heavy, light), = shared(answers)
     shares = [round(100 * one / max(one + other, 1e-9), 1) for one, other in shared(answers, 5)]
     return ({"ffs_share_pct": round(100 * heavy / (heavy + light), 2), "ffs_sum_ratio": round((heavy + light) / rate(alone), 4)},
             {"steps_per_s": {"heavy": round(heavy, 3), "light": round(light, 3), "alone": round(rate(alone), 3)},
-             "share_pct_of_each_fifth": shares})
+             "share_pct_of_each_fifth": shares, "charged_s": ran})
 
 
 def three(bed, python, seconds_left, rounds=4):
