@@ -173,6 +173,9 @@ inline uint8_t* ResolveIn(Space space, Warp& warp, uint64_t address, uint32_t si
   return Resolve<Space::kGeneric>(warp, address, size, lane);
 }
 
+/// `seen` with one more value that was read, for Warp::CountLook.
+inline uint64_t Mixed(uint64_t seen, uint64_t value) { return (seen ^ value) * 0x9e3779b97f4a7c15u; }
+
 inline Access AccessTo(const Insn& in, const uint8_t* at, uint32_t bytes) {
   return {const_cast<uint8_t*>(at), bytes, in.order, in.scope, false, false};
 }

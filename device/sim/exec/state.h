@@ -143,6 +143,22 @@ struct Warp {
   /// The warp seems only to wait: it executed nanosleep, an atomic or a strong read, and no plain
   /// store since.
   bool rested = false;
+  /// The warp has ended its turn before its time because it only waits (AwaitOthers). In free mode only.
+  bool waits = false;
+  bool is_to_wait = false;  ///< the turn is to end when all ready lanes are in the group
+  /// A place in the code at which the warp has looked at something, and what it saw there.
+  struct Look {
+    uint32_t pc = ~0u;
+    uint64_t seen = 0;
+  };
+  static constexpr uint32_t kLooksOfAWait = 8;
+  std::array<Look, 32> looks{};   ///< the last ones, by pc
+  uint32_t same_looks = 0;       ///< looks in a row that saw what the one before it at the same place saw
+  /// The mbarrier for which all ready lanes wait, and what it held; null: there is none. Until it holds something else
+  /// the warp needs no turn.
+  const volatile uint64_t* awaited = nullptr;
+  uint64_t awaited_word = 0;
+  uint32_t awaited_turns = 0;  ///< turns that it has not needed since
 
   // ---- operands ----
   /// The 32 cells of a register of the group's frame, or of a constant (program.h).
@@ -183,6 +199,43 @@ struct Warp {
     if (split && --patience == 0) EndTurn();
   }
   void EndTurn();
+  /// Ends the warp's turn, as it only waits for others: for the time, for another warp, for the program. Called behind
+  /// all else that an instruction does. Where other lanes are ready too, the turn ends when all have come together, if
+  /// the warp has written nothing until then.
+  void AwaitOthers() {
+    rested = true;
+    if (observer != nullptr || group == 0) return;
+    waits = !split;
+    is_to_wait = split;
+    if (waits) Park();
+  }
+  /// The instruction looked at something that others change, and saw `seen`. A warp that sees the same at the same
+  /// places again and again, and writes nothing, only waits.
+  void CountLook(uint64_t seen) {
+    Look& look = looks[group_pc % looks.size()];
+    const bool is_same = look.pc == group_pc && look.seen == seen;
+    look = {group_pc, seen};
+    same_looks = is_same ? same_looks + 1 : 0;
+    if (same_looks >= kLooksOfAWait) AwaitOthers();
+  }
+  /// Whether the warp needs no turn yet. At times it gets one nevertheless: a thread is not suspended for ever.
+  bool StillAwaits() {
+    static constexpr uint32_t kMostTurns = 64;
+    if (awaited == nullptr) return false;
+    if (*awaited == awaited_word && ++awaited_turns < kMostTurns) return true;
+    awaited = nullptr;
+    awaited_turns = 0;
+    return false;
+  }
+  /// The warp did something that others see, or came together with others.
+  void CountProgress() {
+    is_to_wait = false;
+    same_looks = 0;
+  }
+  void CountStore() {
+    rested = false;
+    CountProgress();
+  }
   /// Lets lanes go on that wait at an instruction only for lanes that have exited since
   /// (ops_warp.cpp).
   void CheckWarpSync();

@@ -74,6 +74,8 @@ bool Choose(Warp& warp) {
   warp.group_local = warp.local[lead];
   warp.merge_pc = merge;
   warp.split = group != all;
+  warp.waits = warp.is_to_wait && !warp.split;
+  warp.is_to_wait &= warp.split;
   warp.choose = false;
   warp.bases[0] = warp.registers + warp.group_frame;
   return true;
@@ -195,8 +197,10 @@ StepResult StepWarp(Warp& warp, uint32_t max_instructions) {
   if (block.fault) return StepResult::kFaulted;
   uint32_t left = max_instructions;
   uint64_t lanes = 0;
-  while (left != 0) {
+  warp.waits = warp.is_to_wait = false;
+  while (left != 0 && !warp.waits) {
     if (warp.choose && (block.fault || warp.live == 0 || !Choose(warp))) break;
+    if (warp.waits) break;
     while (left != 0) {
       const Insn& in = warp.code[warp.group_pc++];
       uint32_t active = warp.group;
