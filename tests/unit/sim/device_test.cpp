@@ -202,8 +202,8 @@ TEST_F(SmallKernelTest, SmsThatOnlyWaitLeaveTheProcessor) {
       "WAIT:\n" + until_told,
       "WAIT:\natom.global.or.b32 %r1, [%rd0], 0;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n",
       // Only one lane looks; the others meet it again.
-      "WAIT:\nand.b32 %r3, %r0, 31;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra MEET;\nld.volatile.global.u32 %r2, [%rd0];\nMEET:\n"
-      "shfl.sync.idx.b32 %r1, %r2, 0, 31, -1;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n",
+      "WAIT:\nand.b32 %r3, %r0, 31;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra MEET;\nld.volatile.global.u32 %r2, "
+      "[%rd0];\nMEET:\nshfl.sync.idx.b32 %r1, %r2, 0, 31, -1;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n",
       barrier + "WAIT:\nmbarrier.test_wait.parity.shared.b64 %p2, [bar], 0;\n" + until_told,
       // A warp waits for another one, which waits for the program.
       barrier + "setp.ge.u32 %p1, %r0, 32;\n@%p1 bra AWAIT;\nWAIT:\n" + until_told +
