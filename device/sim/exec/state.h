@@ -125,6 +125,10 @@ struct Warp {
   uint8_t* registers = nullptr;  ///< in register_store, 64-byte aligned
   uint32_t register_bytes = 0;
   uint32_t used_register_bytes = 0;  ///< up to the end of the last frame entered; zeros beyond
+  /// In stepped mode a bit for each kWrittenPiece bytes of the registers: 0 where nothing was written. What follows the
+  /// last word was not written either.
+  std::vector<uint64_t> written;
+  static constexpr uint32_t kWrittenPiece = 128;
   struct CalleeFrame {
     uint32_t caller;    ///< frame of the caller
     uint32_t function;  ///< index of the callee
@@ -173,6 +177,14 @@ struct Warp {
   }
   /// Moves the group's frame; grows the register file when a frame of `bytes` does not fit there.
   void EnterFrame(uint32_t frame_offset, uint32_t bytes);
+  /// In stepped mode: these bytes of the registers are going to be written.
+  void NoteWritten(uint32_t at, uint32_t bytes) {
+    const uint32_t last = (at + bytes - 1) / kWrittenPiece;
+    if (last / 64 >= written.size()) written.resize(last / 64 + 1);
+    for (uint32_t piece = at / kWrittenPiece; piece <= last; ++piece) written[piece / 64] |= 1ull << piece % 64;
+  }
+  /// Makes the register file `bytes` long, which are no fewer than are used.
+  void ReserveRegisters(uint32_t bytes);
   /// The frame of a function that is called from the frame `caller`. All lanes that make the call
   /// share it. It does not overlap frames of other functions, which other lanes may be running.
   uint32_t FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes);

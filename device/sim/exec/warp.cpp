@@ -104,19 +104,20 @@ void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
     Raise(FaultKind::kIllegalAddress, std::countr_zero(group), "the call stack is too deep");
     return;
   }
-  if (end > register_bytes) {
-    const uint32_t grown = static_cast<uint32_t>(std::max<uint64_t>(end, register_bytes * 2ull));
-    ZeroedBytes store(grown + 64);
-    uint8_t* aligned =
-        reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
-    if (register_bytes != 0) std::memcpy(aligned, registers, register_bytes);
-    register_store = std::move(store);
-    registers = aligned;
-    register_bytes = grown;
-  }
+  if (end > register_bytes) ReserveRegisters(static_cast<uint32_t>(std::max<uint64_t>(end, register_bytes * 2ull)));
   used_register_bytes = std::max(used_register_bytes, static_cast<uint32_t>(end));
   group_frame = frame_offset;
   bases[0] = registers + group_frame;
+}
+
+void Warp::ReserveRegisters(uint32_t bytes) {
+  ZeroedBytes store(bytes + 64);
+  uint8_t* aligned =
+      reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
+  if (used_register_bytes != 0) std::memcpy(aligned, registers, used_register_bytes);
+  register_store = std::move(store);
+  registers = aligned;
+  register_bytes = bytes;
 }
 
 uint32_t Warp::FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes) {
