@@ -334,6 +334,7 @@ void SteppedRun::FollowCircle(Actor& actor, const Warp& warp) {
   for (const Touch& touch : step_.touches) {
     uint32_t& bytes = actor.watched[touch.object];
     bytes = std::max(bytes, touch.bytes);
+    actor.widest = std::max(actor.widest, bytes);
   }
   if (warp.group_pc > step_.pc) return;  // to come back to a state, it must jump backwards
   const bool threads = stepped_.granularity == Granularity::kThread;
@@ -376,15 +377,12 @@ uint64_t SteppedRun::StateHash(const Warp& warp, uint32_t lane) const {
 /// Lets every actor that read something which the step changed look for a new circle; if it had
 /// stalled, it steps again.
 void SteppedRun::WakeReaders(const Actor* self) {
-  const auto changed = [this](const auto& read) {
-    return std::ranges::any_of(step_.touches, [&](const Touch& touch) {
-      return touch.write && touch.object < read.first + read.second &&
-             read.first < touch.object + touch.bytes;
-    });
-  };
   for (auto& resident : residents_) {
     for (Actor& actor : resident->actors) {
-      if (&actor != self && std::ranges::any_of(actor.watched, changed)) actor.BeginCircle();
+      if (&actor == self || actor.watched.empty()) continue;
+      const bool changed = std::ranges::any_of(
+          step_.touches, [&](const Touch& touch) { return touch.write && actor.Watches(touch); });
+      if (changed) actor.BeginCircle();
     }
   }
 }
