@@ -13,7 +13,7 @@ find_path(CUPOLA_TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)" OUTPUT_VARIABLE cupola_python
                 OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-set(Python3_EXECUTABLE ${cupola_python} CACHE FILEPATH "The interpreter of Python" FORCE)
+set(Python3_EXECUTABLE ${cupola_python})
 
 # cupola_fmt and cupola_spdlog: header-only, but in a build with sanitizers, which stays where it
 # was built, the distribution's shared libraries: sanitized in every source that includes them, the

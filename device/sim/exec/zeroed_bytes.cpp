@@ -1,6 +1,7 @@
 #include "device/sim/exec/zeroed_bytes.h"
 
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cstring>
@@ -47,8 +48,10 @@ class KeptPages {
     size_t size;
   };
 
-  /// Clears the pages that are there. False if the system does not say which.
+  /// Clears the pages that are there. False if the system does not say which; it says nothing of those in a swap area.
   static bool Clear(uint8_t* bytes, size_t size) {
+    struct sysinfo facts;
+    if (sysinfo(&facts) != 0 || facts.totalswap != 0) return false;
     unsigned char present[256];
     for (size_t at = 0; at < size; at += sizeof present * kPage) {
       const size_t part = std::min(size - at, sizeof present * kPage);
