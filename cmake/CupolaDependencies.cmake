@@ -8,8 +8,8 @@ find_package(CLI11 REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_path(CUPOLA_TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 
-# The interpreter itself: the python3 that is found may be a script which looks for it at each start (pyenv), and takes longer
-# for that than most of what the tests run.
+# The interpreter itself: the python3 that is found may be a script which looks for it at each start (pyenv), and
+# takes longer for that than most of what the tests run.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)" OUTPUT_VARIABLE cupola_python
                 OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)

@@ -80,8 +80,8 @@ class Case(unittest.TestCase):
         return path
 
     def cuda_program(self, *flags, others=()):
-        """Builds the program of CUDA C++, with other sources in its folder. Returns its path. Where there is ccache, it keeps
-        the objects; it knows them again by names that are relative to the folder."""
+        """Builds the program of CUDA C++, with other sources in its folder. Returns its path. Where there is ccache, it
+        keeps the objects; it knows them again by names that are relative to the folder."""
         if not NVCC:
             self.skipTest("there is no nvcc")
         self.write("program.cu", CUDA_PROGRAM)
@@ -89,8 +89,8 @@ class Case(unittest.TestCase):
         objects = []
         for source in ("program.cu", *others, TABLE):
             objects.append(f"{len(objects)}.o")
-            run(*cache, NVCC, "-std=c++20", "-arch=compute_90", *flags, f"-I{ROOT}", f"-I{ROOT}/include", "-c", source, "-o",
-                objects[-1], cwd=self.folder)
+            run(*cache, NVCC, "-std=c++20", "-arch=compute_90", *flags, f"-I{ROOT}", f"-I{ROOT}/include", "-c", source,
+                "-o", objects[-1], cwd=self.folder)
         run(NVCC, "-arch=compute_90", "-cudart", "shared", *objects, "-o", "program", cwd=self.folder)
         return os.path.join(self.folder, "program")
 

@@ -1,7 +1,7 @@
-// Stands in for ptxas while the tests run, most of which have the same PTX compiled as in the run before. What ptxas makes
-// hangs on the text, the options and on ptxas itself: a cubin is kept in a folder under the digest of these, and copied from
-// there the next time. What is not kept goes to ptxas as it came: calls that fail, or say something about their files, or
-// are of another form than "ptxas OPTIONS FILE.ptx -o CUBIN".
+// Stands in for ptxas while the tests run, most of which have the same PTX compiled as in the run before. What ptxas
+// makes hangs on the text, the options and on ptxas itself: a cubin is kept in a folder under the digest of these, and
+// copied from there the next time. Not kept is what calls make that fail, or say something about their files, or are of
+// another form than "ptxas OPTIONS FILE.ptx -o CUBIN".
 //
 // CUPOLA_REAL_PTXAS and CUPOLA_KEPT_CUBINS are set by CMakeLists.txt.
 #include <fcntl.h>
@@ -81,8 +81,8 @@ bool WriteFile(const std::string& path, const std::string& bytes) {
 
 std::string KeptPath(const Call& call) { return std::string(kFolder) + "/" + call.digest; }
 
-// What ptxas says to its standard output and standard error, and what it makes. A kept file has the lengths of the first
-// two, and then all three.
+// What ptxas says to its standard output and standard error, and what it makes. A kept file has the lengths of the
+// first two, and then all three.
 struct Outcome {
   std::string said[2], cubin;
 };

@@ -11,7 +11,7 @@ uint8_t* AlignUp(uint8_t* pointer, uint64_t align) {
                                     ~(align - 1));
 }
 
-/// The bytes of registers that a warp gets at once, so that they need not be copied at each of its calls: enough for every
+/// The bytes of registers that a warp gets at once, so that they need not be copied at its calls: enough for every
 /// function, where what nobody touches costs nothing.
 uint32_t RegisterRoom(const Block& block) {
   const FunctionCode& entry = block.program->functions[block.grid->function];
@@ -19,7 +19,8 @@ uint32_t RegisterRoom(const Block& block) {
   uint64_t room = std::max(entry.frame_bytes, 64u);
   if (!entry.calls || room < ZeroedBytes::kOwnPages / 4) return static_cast<uint32_t>(room);
   for (const FunctionCode& function : block.program->functions) {
-    if (&function != &entry && !function.is_entry) room = std::max(room, std::min(room + function.frame_bytes, kMostAtOnce));
+    if (&function == &entry || function.is_entry) continue;
+    room = std::max(room, std::min(room + function.frame_bytes, kMostAtOnce));
   }
   return static_cast<uint32_t>(room);
 }

@@ -35,8 +35,8 @@ inline void WriteCell(CellOf<T>* row, uint32_t lane, T value) {
   }
 }
 
-/// As ForLanes, for a body that reads cells of the lane in some rows and writes one in another row. Two rows are the same or
-/// have no byte in common, so that the compiler may handle several lanes at once.
+/// As ForLanes, for a body that reads cells of the lane in some rows and writes one in another row. Two rows are the
+/// same or have no byte in common, so that the compiler may handle several lanes at once.
 template <typename Body>
 inline void ForCells(uint32_t lanes, Body body) {
   if (lanes != kFullMask) return ForLanes(lanes, body);

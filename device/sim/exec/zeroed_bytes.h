@@ -13,8 +13,8 @@
 
 namespace cupola::sim {
 
-/// Pages that hold zeros, null if there are none left; and gives them back, for the next call of the same thread with the
-/// same size. Any thread.
+/// MapZeros gives pages that hold zeros, null if there are none left. UnmapZeros takes them back, for the next call of
+/// the same thread with the same size. Any thread.
 uint8_t* MapZeros(size_t size);
 void UnmapZeros(uint8_t* bytes, size_t size);
 

@@ -55,8 +55,8 @@ __attribute__((target("avx2"), no_sanitize("address", "undefined"))) size_t MixP
 
 // Called at every backward jump, for the registers of a warp: 100 KB and more. It is compiled
 // without sanitizers, which could find nothing in these bytes.
-__attribute__((no_sanitize("address", "undefined"))) uint64_t MixBytes(uint64_t hash, const uint8_t* bytes, size_t count,
-                                                                       const std::vector<uint64_t>* written) {
+__attribute__((no_sanitize("address", "undefined"))) uint64_t MixBytes(
+    uint64_t hash, const uint8_t* bytes, size_t count, const std::vector<uint64_t>* written) {
   size_t at = __builtin_cpu_supports("avx2") ? MixPieces(&hash, bytes, count, written) : 0;
   uint64_t sum = count, key = kTailKey;
   for (; at < count; at += sizeof(uint64_t), key += kStep) {
