@@ -8,6 +8,13 @@ find_package(CLI11 REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_path(CUPOLA_TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 
+# The interpreter itself: the python3 that is found may be a script which looks for it at each start (pyenv), and
+# takes longer for that than most of what the tests run.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)" OUTPUT_VARIABLE cupola_python
+                OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+set(Python3_EXECUTABLE ${cupola_python})
+
 # cupola_fmt and cupola_spdlog: header-only, but in a build with sanitizers, which stays where it
 # was built, the distribution's shared libraries: sanitized in every source that includes them, the
 # headers take most of the compiler's time. cupola_fmt_loadable is header-only in every build.

@@ -79,14 +79,20 @@ class Case(unittest.TestCase):
         pathlib.Path(path).write_text(text)
         return path
 
-    def cuda_program(self, *flags):
-        """Builds the program of CUDA C++. Returns its path."""
+    def cuda_program(self, *flags, others=()):
+        """Builds the program of CUDA C++, with other sources in its folder. Returns its path. Where there is ccache, it
+        keeps the objects; it knows them again by names that are relative to the folder."""
         if not NVCC:
             self.skipTest("there is no nvcc")
-        program = os.path.join(self.folder, "program")
-        run(NVCC, "-std=c++20", "-arch=compute_90", "-cudart", "shared", *flags, f"-I{ROOT}", f"-I{ROOT}/include",
-            self.write("program.cu", CUDA_PROGRAM), TABLE, "-o", program)
-        return program
+        self.write("program.cu", CUDA_PROGRAM)
+        cache = ["ccache"] if shutil.which("ccache") else []
+        objects = []
+        for source in ("program.cu", *others, TABLE):
+            objects.append(f"{len(objects)}.o")
+            run(*cache, NVCC, "-std=c++20", "-arch=compute_90", *flags, f"-I{ROOT}", f"-I{ROOT}/include", "-c", source,
+                "-o", objects[-1], cwd=self.folder)
+        run(NVCC, "-arch=compute_90", "-cudart", "shared", *objects, "-o", "program", cwd=self.folder)
+        return os.path.join(self.folder, "program")
 
     def run_simulated(self, program):
         return run(CUPOLA, "run", "--device", "sim", "--", program)
@@ -103,7 +109,7 @@ class Version(Case):
         self.assertEqual(run(CUPOLA, "--version"), f"cupola {VERSION}\n")
 
     def changed_headers(self, **parts):
-        """A folder with the headers of another version."""
+        """The name of a folder with the headers of another version."""
         text = (ROOT / "include/cupola/version.h").read_text()
         for name, value in parts.items():
             text, count = re.subn(rf"(#define CUPOLA_VERSION_{name}) .*", rf"\1 {value}", text)
@@ -113,7 +119,7 @@ class Version(Case):
         for header in (ROOT / "include/cupola").glob("*.h"):
             if header.name != "version.h":
                 shutil.copy(header, f"{folder}/cupola")
-        return folder
+        return "other"
 
     def test_a_mismatch_is_told_in_one_line(self):
         headers = self.changed_headers(MINOR=7, TEXT='"0.7.0"')
@@ -151,8 +157,8 @@ class Faces(Case):
 class Errors(Case):
     def test_errors_say_what_where_and_what_to_do(self):
         # Several sources of a program may include the header.
-        other = self.write("other.cu", '#include "cupola/cupola.h"\nunsigned Version() { return cupola_version(); }\n')
-        program = self.cuda_program(other, "-Xcompiler", "-Wall,-Wextra,-Werror")
+        self.write("other.cu", '#include "cupola/cupola.h"\nunsigned Version() { return cupola_version(); }\n')
+        program = self.cuda_program("-Xcompiler", "-Wall,-Wextra,-Werror", others=["other.cu"])
         lines = self.run_simulated(program).splitlines()
         self.assertEqual(lines, [
             "set",

@@ -11,7 +11,21 @@ uint8_t* AlignUp(uint8_t* pointer, uint64_t align) {
                                     ~(align - 1));
 }
 
-std::unique_ptr<Warp> MakeWarp(Block& block, uint32_t index, MemoryView* view) {
+/// The bytes of registers that a warp gets at once, so that they need not be copied at its calls: enough for every
+/// function, where what nobody touches costs nothing.
+uint32_t RegisterRoom(const Block& block) {
+  const FunctionCode& entry = block.program->functions[block.grid->function];
+  constexpr uint64_t kMostAtOnce = 1u << 20;
+  uint64_t room = std::max(entry.frame_bytes, 64u);
+  if (!entry.calls || room < ZeroedBytes::kOwnPages / 4) return static_cast<uint32_t>(room);
+  for (const FunctionCode& function : block.program->functions) {
+    if (&function == &entry || function.is_entry) continue;
+    room = std::max(room, std::min(room + function.frame_bytes, kMostAtOnce));
+  }
+  return static_cast<uint32_t>(room);
+}
+
+std::unique_ptr<Warp> MakeWarp(Block& block, uint32_t index, uint32_t register_room, MemoryView* view) {
   const FunctionCode& function = block.program->functions[block.grid->function];
   auto warp = std::make_unique<Warp>();
   warp->block = &block;
@@ -24,6 +38,7 @@ std::unique_ptr<Warp> MakeWarp(Block& block, uint32_t index, MemoryView* view) {
   warp->view = view;
   warp->observer = block.machine->observer;
   warp->windows = block.machine->memory->windows();
+  warp->ReserveRegisters(register_room);
   warp->EnterFrame(0, std::max(function.frame_bytes, 64u));
   warp->ReserveLocal(function.local_bytes);
   warp->pc.fill(function.entry_pc);
@@ -54,7 +69,8 @@ std::unique_ptr<Block> MakeBlock(const Machine& machine, const Grid& grid, Dim3 
     machine.stale_shared->Fill(block->shared, block->shared_bytes);
   }
   const uint32_t warps = (block->thread_count + kLanes - 1) / kLanes;
-  for (uint32_t w = 0; w < warps; ++w) block->warps.push_back(MakeWarp(*block, w, view));
+  const uint32_t room = RegisterRoom(*block);
+  for (uint32_t w = 0; w < warps; ++w) block->warps.push_back(MakeWarp(*block, w, room, view));
   return block;
 }
 

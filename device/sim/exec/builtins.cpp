@@ -30,6 +30,9 @@ uint64_t Argument(Warp& warp, const CallSite& site, size_t index, uint32_t lane)
 void SetReturn(Warp& warp, const CallSite& site, uint32_t lane, uint64_t value) {
   if (site.returns.empty()) return;
   const ArgSlot& slot = site.returns[0];
+  if (!slot.in_memory && warp.observer != nullptr) {
+    warp.NoteWritten(warp.group_frame + slot.at, std::max(slot.bytes * kLanes, 4u));
+  }
   uint8_t* to = slot.in_memory ? warp.local_memory.data() + size_t{lane} * warp.local_stride +
                                      warp.group_local + slot.at
                                : warp.Row<uint8_t>(slot.at) + size_t{lane} * slot.bytes;

@@ -55,8 +55,10 @@ void Decoder::Append(Insn insn) {
   program_->code.push_back(insn);
 }
 
+static uint32_t RowBytes(Type type) { return type == Type::kPred ? 4 : CellBytes(type) * kLanes; }
+
 uint32_t Decoder::AddRow(Type type) {
-  const uint32_t bytes = type == Type::kPred ? 4 : CellBytes(type) * kLanes;
+  const uint32_t bytes = RowBytes(type);
   const uint32_t align = type == Type::kPred ? 4 : 64;
   const uint32_t at = (frame_bytes_ + align - 1) / align * align;
   frame_bytes_ = at + bytes;
@@ -70,14 +72,17 @@ uint32_t Decoder::AddLocal(uint32_t bytes, uint32_t align) {
 }
 
 Ref Decoder::Temporary(Type type) {
-  for (size_t i = temporaries_used_; i < temporaries_.size(); ++i) {
-    if (temporaries_[i].first != type) continue;
-    std::swap(temporaries_[i], temporaries_[temporaries_used_]);
-    return temporaries_[temporaries_used_++].second;
-  }
-  temporaries_.emplace_back(type, AddRow(type));
-  std::swap(temporaries_.back(), temporaries_[temporaries_used_]);
-  return temporaries_[temporaries_used_++].second;
+  size_t i = temporaries_used_;
+  while (i < temporaries_.size() && temporaries_[i].first != type) ++i;
+  if (i == temporaries_.size()) temporaries_.emplace_back(type, AddRow(type));
+  std::swap(temporaries_[i], temporaries_[temporaries_used_]);
+  return Written(temporaries_[temporaries_used_++].second, type);
+}
+
+Ref Decoder::Written(Ref row, Type type) {
+  program_->written.push_back({row, RowBytes(type)});
+  program_->sources.back().written_end = static_cast<uint32_t>(program_->written.size());
+  return row;
 }
 
 const Symbol* Decoder::Find(const std::string& name) {
@@ -333,7 +338,8 @@ void Decoder::DecodeInstruction(const ptx::Instruction& instruction) {
   after_.clear();
   temporaries_used_ = 0;
   source_ = static_cast<uint32_t>(program_->sources.size());
-  program_->sources.push_back({&instruction, function_index_});
+  const auto written = static_cast<uint32_t>(program_->written.size());
+  program_->sources.push_back({&instruction, function_index_, written, written});
   const size_t first = program_->code.size();
   const size_t fixups = fixups_.size();
   const auto it = Opcodes().find(instruction.opcode);

@@ -151,6 +151,8 @@ class Decoder {
   void DecodeVariable(const ptx::Variable& variable);
   void DecodeInstruction(const ptx::Instruction& instruction);
   bool SetGuard();
+  /// Notes that the current instruction may write the row, and returns it.
+  Ref Written(Ref row, Type type);
   void DeclareRegisters(const ptx::Variable& variable);
   uint32_t AddRow(Type type);
   uint32_t AddLocal(uint32_t bytes, uint32_t align);

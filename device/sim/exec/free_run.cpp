@@ -3,11 +3,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "device/sim/token/gate.h"
@@ -19,6 +21,12 @@ namespace {
 // they use of it, belong to the SM's thread, which needs no lock to run them.
 
 constexpr uint32_t kQuantum = 512;  // warp instructions that a warp executes at most in one turn
+
+// A kernel may wait for seconds, on every SM, for a program that needs a processor itself. Where all warps of an SM
+// only wait, its thread sleeps after some time, for a part of the time that they have waited, and looks again for a
+// part of the time that it slept: what they wait for is seen late by a quarter of the wait at most, and what only
+// seems to be a wait takes nine times as long.
+constexpr uint64_t kAwakeNs = 100'000, kLongestSleepNs = 200'000;
 
 /// Names the calling thread. A thread must name only itself: naming another one opens a file in /proc/self/task. If
 /// such a file was opened, whoever waits for the process's end spins in the kernel (d_invalidate) until the last
@@ -36,6 +44,9 @@ void GoBehindPrograms() {
   constexpr int kNice = 3;  // half the share of a thread of nice 0
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
 }
+
+/// A sleep of the calling thread ends when it is to end, not up to 50 us later.
+void WakeInTime() { (void)prctl(PR_SET_TIMERSLACK, 1000ul); }
 
 }  // namespace
 
@@ -80,6 +91,7 @@ void FreeRun::Start() {
     sm->thread = std::thread([this, self] {
       NameThisThread(self->index);
       GoBehindPrograms();
+      WakeInTime();
       Loop(*self);
     });
   }
@@ -124,8 +136,8 @@ bool FreeRun::Admit(Sm& sm, MemoryView* view) {
   return true;
 }
 
-bool FreeRun::Pass(Sm& sm) {
-  bool busy = false;
+FreeRun::Pass FreeRun::RunWarps(Sm& sm) {
+  bool busy = false, only_waits = true;
   for (Resident& resident : sm.blocks) {
     Block& block = *resident.block;
     bool ran = false;
@@ -134,17 +146,39 @@ bool FreeRun::Pass(Sm& sm) {
         continue;
       // While this thread waited at the gate, the program may have allocated or freed memory.
       if (config_.gate != nullptr && config_.gate->Pause()) warp->view->Refresh();
+      if (warp->StillAwaits()) {
+        ran = true;
+        continue;
+      }
       warp->rested = false;
       if (StepWarp(*warp, kQuantum) == StepResult::kBlocked) continue;
       ran = true;
       busy |= !warp->rested;
+      only_waits &= warp->waits;
     }
     // Every live warp waits for threads of its own block, so no warp will ever go on.
     if (!ran && !block.fault && block.live_threads != 0 && !resident.run->stopped) {
       block.RaiseDeadlock();
     }
   }
-  return busy;
+  return busy ? Pass::kBusy : only_waits ? Pass::kWaited : Pass::kRested;
+}
+
+void FreeRun::Rest(Sm& sm, Pass pass) {
+  if (pass != Pass::kWaited || sm.blocks.empty()) {
+    sm.waits_since_ns = 0;
+    if (pass != Pass::kBusy && !sm.blocks.empty()) sched_yield();
+    return;
+  }
+  const uint64_t now_ns = MonotonicNs();
+  if (sm.waits_since_ns == 0) sm.waits_since_ns = sm.slept_at_ns = now_ns;
+  const uint64_t waited_ns = now_ns - sm.waits_since_ns;
+  if (waited_ns < kAwakeNs) return;
+  const uint64_t sleep_ns = std::min(waited_ns / 4, kLongestSleepNs);
+  if (now_ns - sm.slept_at_ns < sleep_ns / 8) return;
+  std::unique_lock lock(mutex_);
+  work_.wait_for(lock, std::chrono::nanoseconds(sleep_ns));
+  sm.slept_at_ns = MonotonicNs();
 }
 
 void FreeRun::Retire(Sm& sm) {
@@ -196,9 +230,9 @@ void FreeRun::Loop(Sm& sm) {
       is_inside = true;
     }
     view.Refresh();
-    const bool busy = Pass(sm);
+    const Pass pass = RunWarps(sm);
     Retire(sm);
-    if (!busy && !sm.blocks.empty()) sched_yield();  // all warps only wait: let the others have the processor
+    Rest(sm, pass);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -44,8 +45,16 @@ class FreeRun {
     std::shared_ptr<Run> run;
     std::unique_ptr<Block> block;
   };
+  /// What the warps of an SM did in one turn of each.
+  enum class Pass : uint8_t {
+    kBusy,    ///< some did more than wait
+    kRested,  ///< all seem only to wait (Warp::rested)
+    kWaited,  ///< all ended their turns early because they wait (Warp::waits), or cannot go on
+  };
   struct Sm {
     uint32_t index = 0;
+    uint64_t waits_since_ns = 0;  ///< all its warps have only waited since then; 0: they do not
+    uint64_t slept_at_ns = 0;     ///< end of its thread's last sleep
     Residency used;
     std::vector<Resident> blocks;
     std::thread thread;
@@ -58,8 +67,10 @@ class FreeRun {
   /// Makes one more block resident if there is one that fits; an SM without blocks waits for one.
   /// False when the SM's thread must end.
   bool Admit(Sm& sm, MemoryView* view);
-  /// Gives every resident warp one turn; true if any of them did more than wait.
-  bool Pass(Sm& sm);
+  /// Gives every resident warp one turn.
+  Pass RunWarps(Sm& sm);
+  /// What an SM's thread does behind such a turn, for others that need a processor.
+  void Rest(Sm& sm, Pass pass);
   /// Removes blocks that have ended, and completes grids whose last block that was.
   void Retire(Sm& sm);
 

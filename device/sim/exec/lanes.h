@@ -35,12 +35,21 @@ inline void WriteCell(CellOf<T>* row, uint32_t lane, T value) {
   }
 }
 
+/// As ForLanes, for a body that reads cells of the lane in some rows and writes one in another row. Two rows are the
+/// same or have no byte in common, so that the compiler may handle several lanes at once.
+template <typename Body>
+inline void ForCells(uint32_t lanes, Body body) {
+  if (lanes != kFullMask) return ForLanes(lanes, body);
+#pragma GCC ivdep
+  for (uint32_t lane = 0; lane < kLanes; ++lane) body(lane);
+}
+
 /// A Handler for d = Op(a): R is the type of the result, A that of the operand. Map2 and Map3 have more operands.
 template <typename R, typename A, typename Op>
 void Map1(Warp& warp, const Insn& in, uint32_t active) {
   auto* d = warp.Row<CellOf<R>>(in.d);
   const auto* a = warp.Row<CellOf<A>>(in.a);
-  ForLanes(active, [=](uint32_t lane) { WriteCell<R>(d, lane, Op{}(ReadCell<A>(a, lane))); });
+  ForCells(active, [=](uint32_t lane) { WriteCell<R>(d, lane, Op{}(ReadCell<A>(a, lane))); });
 }
 
 template <typename R, typename A, typename B, typename Op>
@@ -48,7 +57,7 @@ void Map2(Warp& warp, const Insn& in, uint32_t active) {
   auto* d = warp.Row<CellOf<R>>(in.d);
   const auto* a = warp.Row<CellOf<A>>(in.a);
   const auto* b = warp.Row<CellOf<B>>(in.b);
-  ForLanes(active, [=](uint32_t lane) {
+  ForCells(active, [=](uint32_t lane) {
     WriteCell<R>(d, lane, Op{}(ReadCell<A>(a, lane), ReadCell<B>(b, lane)));
   });
 }
@@ -59,7 +68,7 @@ void Map3(Warp& warp, const Insn& in, uint32_t active) {
   const auto* a = warp.Row<CellOf<A>>(in.a);
   const auto* b = warp.Row<CellOf<B>>(in.b);
   const auto* c = warp.Row<CellOf<C>>(in.c);
-  ForLanes(active, [=](uint32_t lane) {
+  ForCells(active, [=](uint32_t lane) {
     WriteCell<R>(d, lane, Op{}(ReadCell<A>(a, lane), ReadCell<B>(b, lane), ReadCell<C>(c, lane)));
   });
 }
@@ -172,6 +181,9 @@ inline uint8_t* ResolveIn(Space space, Warp& warp, uint64_t address, uint32_t si
   }
   return Resolve<Space::kGeneric>(warp, address, size, lane);
 }
+
+/// `seen` with one more value that was read, for Warp::CountLook.
+inline uint64_t Mixed(uint64_t seen, uint64_t value) { return (seen ^ value) * 0x9e3779b97f4a7c15u; }
 
 inline Access AccessTo(const Insn& in, const uint8_t* at, uint32_t bytes) {
   return {const_cast<uint8_t*>(at), bytes, in.order, in.scope, false, false};

@@ -170,13 +170,13 @@ Ref Decoder::SpecialOrAddress(const ptx::Operand& operand, Type type) {
 
 Ref Decoder::Destination(const ptx::Operand& operand, Type type) {
   if (operand.kind == Kind::kName && operand.text == "_") return Temporary(type);
-  if (operand.kind == Kind::kIndexed) return Source(operand, type);
+  if (operand.kind == Kind::kIndexed) return Written(Source(operand, type), type);
   const Symbol* symbol = operand.kind == Kind::kName ? Find(operand.text) : nullptr;
   if (symbol == nullptr || symbol->kind != Symbol::Kind::kRegister) {
     Undeclared(operand.text);
     return Temporary(type);
   }
-  return static_cast<Ref>(symbol->at);
+  return Written(static_cast<Ref>(symbol->at), symbol->type);
 }
 
 Address Decoder::AddressOf(const ptx::Operand& operand) {

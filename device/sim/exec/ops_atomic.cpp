@@ -57,6 +57,8 @@ void Atomic(Warp& warp, const Insn& in, uint32_t active) {
   const Cell* c = in.c == kNoRef ? b : warp.Row<Cell>(in.c);
   Cell* d = in.d == kNoRef ? nullptr : warp.Row<Cell>(in.d);
   const uint64_t shared = reinterpret_cast<uint64_t>(warp.block->shared);
+  bool changed = false;
+  uint64_t seen = 0;
   ForLanes(active, [&](uint32_t lane) {
     uint8_t* p = ResolveIn(space, warp, address(lane), sizeof(T), lane);
     if (p == nullptr) return;
@@ -74,8 +76,15 @@ void Atomic(Warp& warp, const Insn& in, uint32_t active) {
       warp.observer->Update(warp, lane, AccessTo(in, p, sizeof(T)), &old, wrote ? &fresh : nullptr);
     }
     if (d != nullptr) d[lane] = old;
+    changed |= old != fresh;
+    seen = Mixed(seen, old);
   });
   warp.rested = true;
+  if (changed) {
+    warp.CountProgress();
+  } else {
+    warp.CountLook(seen);
+  }
 }
 
 AtomOp OpOf(const Decoder& decoder) {

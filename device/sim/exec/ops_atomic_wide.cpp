@@ -40,6 +40,7 @@ void Atomic128(Warp& warp, const Insn& in, uint32_t active) {
     if (in.d != kNoRef) std::memcpy(warp.Row<uint8_t>(in.d) + size_t{lane} * 16, &old, 16);
   });
   warp.rested = true;
+  warp.CountProgress();
 }
 
 /// list: Space, Type, FloatOp, elements, whether there are destinations; sources; destinations.
@@ -72,6 +73,7 @@ void AtomicVector(Warp& warp, const Insn& in, uint32_t active) {
     }
   });
   warp.rested = true;
+  warp.CountProgress();
 }
 
 /// Operands: [d,] address, b [, c] [, cache policy].

@@ -33,6 +33,7 @@ void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
   const uint32_t* index = warp.Row<uint32_t>(in.a);
   const uint32_t* count = in.b == kNoRef ? nullptr : warp.Row<uint32_t>(in.b);
   const uint32_t predicate = in.c == kNoRef ? 0 : warp.Pred(in.c);
+  warp.CountProgress();
   warp.Park();
   uint32_t touched = 0;
   ForLanes(active, [&](uint32_t lane) {
@@ -95,7 +96,7 @@ bool DecodeBar(Decoder& decoder) {
 }
 
 void Nanosleep(Warp& warp, const Insn& in, uint32_t active) {
-  warp.rested = true;
+  warp.AwaitOthers();
   if (warp.observer == nullptr || in.a == kNoRef) return;
   const uint32_t* nanoseconds = warp.Row<uint32_t>(in.a);
   ForLanes(active, [&](uint32_t lane) { warp.observer->Sleep(warp, lane, nanoseconds[lane]); });

@@ -38,6 +38,7 @@ enum class BarOp : uint16_t {
   kTouch,  ///< changes nothing, but orders as the arrival that follows the thread's own copies
 };
 
+constexpr uint16_t kTry = 512;    // in small: mbarrier.try_wait, for which a thread may be suspended
 constexpr uint8_t kAsync = 0x80;  // in flags: the thread's asynchronous copies make the access
 
 /// Reports the operation to the observer: initialisation as a write, the rest as updates. One that
@@ -56,17 +57,35 @@ void Observe(Warp& warp, const Insn& in, uint32_t lane, uint8_t* p, BarOp op, ui
   }
 }
 
-/// An operation on an mbarrier. small: BarOp, | 256 when the arrival first expects bytes; list:
+/// The lanes `active` have found a phase of an mbarrier that has not ended. `word`: that barrier, if it is one for all
+/// of them, and what it held.
+void AwaitPhase(Warp& warp, const Insn& in, uint32_t active, const uint64_t* word, uint64_t held) {
+  if ((in.small & kTry) == 0) return warp.CountLook(held);
+  bool only_these = word != nullptr && active == warp.group;
+  ForLanes(warp.live & ~active, [&](uint32_t lane) { only_these &= warp.status[lane] == LaneStatus::kWarpSync; });
+  warp.AwaitOthers();
+  if (!warp.waits || !only_these) return;
+  warp.awaited = word;
+  warp.awaited_word = held;
+}
+
+/// An operation on an mbarrier. small: BarOp, | 256 when the arrival first expects bytes, | kTry; list:
 /// Space; b: a count or bytes, or the phase to test; c: the bytes of an arrival.
 void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
   const AddressReader address(warp, in);
   const BarOp op = static_cast<BarOp>(in.small & 0xFF);
   uint32_t result = 0;
+  const uint64_t* one = nullptr;  // the barrier of all lanes, if it is one
+  uint64_t held = 0;
+  bool several = false;
   ForLanes(active, [&](uint32_t lane) {
     uint8_t* p = ResolveIn(static_cast<Space>(in.list), warp, address(lane), 8, lane);
     if (p == nullptr) return;
     uint64_t* word = reinterpret_cast<uint64_t*>(p);
     const uint64_t old = *word;
+    several |= one != nullptr && one != word;
+    one = word;
+    held = old;
     const uint64_t phase = old & kPhase, expected = Expected(old), pending = Pending(old);
     const uint64_t bytes = PendingBytes(old);
     const uint64_t b = in.b == kNoRef       ? 1
@@ -109,6 +128,9 @@ void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
   if (op == BarOp::kTest || op == BarOp::kTestParity) {
     warp.SetPred(in.d, active, result);
     warp.rested = true;
+    if (result == 0) AwaitPhase(warp, in, active, several ? nullptr : one, held);
+  } else {
+    warp.CountProgress();
   }
 }
 
@@ -146,6 +168,7 @@ bool DecodeMBarrier(Decoder& decoder) {
                     parity ? Type::kU32 : Type::kB64))
       return false;
     out.d = decoder.Destination(0, Type::kPred);
+    if (decoder.Has("try_wait")) out.small |= kTry;
     return true;
   }
   return false;

@@ -82,6 +82,7 @@ void CopyArgument(Warp& warp, uint32_t lane, const ArgSlot& from, uint32_t from_
   }
   uint8_t* target = to.in_memory ? lane_memory + to_local + to.at
                                  : warp.registers + to_frame + to.at + size_t{lane} * to.bytes;
+  if (!to.in_memory && warp.observer != nullptr) warp.NoteWritten(to_frame + to.at, std::max(to.bytes * kLanes, 4u));
   if (predicate) {
     uint32_t bits, own;
     std::memcpy(&bits, source, 4);

@@ -49,6 +49,9 @@ void Load(Warp& warp, const Insn& in, uint32_t active) {
   if (in.small != 0) {
     if ((in.small & kAcquire) != 0) std::atomic_thread_fence(std::memory_order_acquire);
     warp.rested = true;
+    uint64_t seen = address(std::countr_zero(active));
+    ForLanes(active, [&](uint32_t lane) { seen = Mixed(seen, d[lane]); });
+    warp.CountLook(seen);
   }
 }
 
@@ -84,7 +87,7 @@ void Store(Warp& warp, const Insn& in, uint32_t active) {
     }
     *reinterpret_cast<volatile T*>(p) = value;
   });
-  warp.rested = false;
+  warp.CountStore();
 }
 
 /// Copies one lane's vector by accesses of up to 16 bytes, so that nobody sees a part of a 16-byte
@@ -128,6 +131,7 @@ void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
   const VectorShape shape = ShapeOf(warp, in);
   const AddressReader address(warp, in);
   const uint32_t total = shape.bytes * shape.count;
+  uint64_t seen = address(std::countr_zero(active));
   ForLanes(active, [&](uint32_t lane) {
     const uint8_t* p = ResolveIn(shape.space, warp, address(lane), total, lane);
     if (p == nullptr) return;
@@ -143,6 +147,7 @@ void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
       }
       uint64_t value = 0;
       std::memcpy(&value, buffer + i * shape.bytes, shape.bytes);
+      seen = Mixed(seen, value);
       if (shape.is_signed) {
         const uint32_t shift = 64 - shape.bytes * 8;
         value = static_cast<uint64_t>(static_cast<int64_t>(value << shift) >> shift);
@@ -157,6 +162,7 @@ void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
   if ((in.small & ~kReadOnly) != 0) {
     if ((in.small & kAcquire) != 0) std::atomic_thread_fence(std::memory_order_acquire);
     warp.rested = true;
+    warp.CountLook(seen);
   }
 }
 
@@ -176,7 +182,7 @@ void StoreVector(Warp& warp, const Insn& in, uint32_t active) {
     if (warp.observer != nullptr) warp.observer->Write(warp, lane, AccessTo(in, p, total), buffer);
     CopyWhole(p, buffer, total);
   });
-  warp.rested = false;
+  warp.CountStore();
 }
 
 enum class Kinds : uint8_t { kLoad, kStore, kLoadReadOnly };

@@ -94,10 +94,19 @@ struct FunctionCode {
   uint32_t dynamic_shared_at = 0;  ///< of an entry: byte offset of dynamic shared memory
 };
 
-/// The PTX from which an instruction was decoded, for messages.
+/// The PTX from which an instruction was decoded, for messages, and what that writes.
 struct InsnSource {
   const ptx::Instruction* instruction = nullptr;
   uint32_t function = 0;  ///< index into Program::functions
+  /// The part of Program::written with the rows that it may write in the frame of its function. What calls and returns
+  /// write to registers is not among them.
+  uint32_t written_begin = 0, written_end = 0;
+};
+
+/// A row of registers in the frame of a function.
+struct WrittenRow {
+  Ref at = 0;
+  uint32_t bytes = 0;
 };
 
 /// The address of a function, which kernels may store, pass and call, is kCodeBase + 16 * (index + 1).
@@ -128,6 +137,7 @@ class Program final : public LoadedModule {
   std::vector<Insn> code;
   std::vector<uint32_t> lists;
   std::vector<InsnSource> sources;
+  std::vector<WrittenRow> written;
   std::vector<CallSite> call_sites;
   std::vector<FunctionCode> functions;
   std::vector<std::string> messages;  ///< of instructions that fault as unsupported

@@ -84,6 +84,7 @@ void Gridid(Warp& warp, const Insn& in, uint32_t active) {
 void Globaltimer(Warp& warp, const Insn& in, uint32_t active) {
   const uint64_t value = warp.block->machine->now_ns(warp.block->machine->now_self);
   Put(warp, in, active, [=](uint32_t) { return value; });
+  warp.CountLook(0);  // who looks at the clock again and again waits until it is late enough
 }
 void GlobaltimerHigh(Warp& warp, const Insn& in, uint32_t active) {
   const uint64_t value = warp.block->machine->now_ns(warp.block->machine->now_self) >> 32;

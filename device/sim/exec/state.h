@@ -125,6 +125,10 @@ struct Warp {
   uint8_t* registers = nullptr;  ///< in register_store, 64-byte aligned
   uint32_t register_bytes = 0;
   uint32_t used_register_bytes = 0;  ///< up to the end of the last frame entered; zeros beyond
+  /// In stepped mode a bit for each kWrittenPiece bytes of the registers: 0 where nothing was written. What follows the
+  /// last word was not written either.
+  std::vector<uint64_t> written;
+  static constexpr uint32_t kWrittenPiece = 128;
   struct CalleeFrame {
     uint32_t caller;    ///< frame of the caller
     uint32_t function;  ///< index of the callee
@@ -143,6 +147,22 @@ struct Warp {
   /// The warp seems only to wait: it executed nanosleep, an atomic or a strong read, and no plain
   /// store since.
   bool rested = false;
+  /// The warp has ended its turn before its time because it only waits (AwaitOthers). In free mode only.
+  bool waits = false;
+  bool is_to_wait = false;  ///< the turn is to end when all ready lanes are in the group
+  /// A place in the code at which the warp has looked at something, and what it saw there.
+  struct Look {
+    uint32_t pc = ~0u;
+    uint64_t seen = 0;
+  };
+  static constexpr uint32_t kLooksOfAWait = 8;
+  std::array<Look, 32> looks{};   ///< the last ones, by pc
+  uint32_t same_looks = 0;       ///< looks in a row that saw what the one before it at the same place saw
+  /// The mbarrier for which all ready lanes wait, and what it held; null: there is none. Until it holds something else
+  /// the warp needs no turn.
+  const volatile uint64_t* awaited = nullptr;
+  uint64_t awaited_word = 0;
+  uint32_t awaited_turns = 0;  ///< turns that it has not needed since
 
   // ---- operands ----
   /// The 32 cells of a register of the group's frame, or of a constant (program.h).
@@ -157,6 +177,14 @@ struct Warp {
   }
   /// Moves the group's frame; grows the register file when a frame of `bytes` does not fit there.
   void EnterFrame(uint32_t frame_offset, uint32_t bytes);
+  /// In stepped mode: these bytes of the registers are going to be written.
+  void NoteWritten(uint32_t at, uint32_t bytes) {
+    const uint32_t last = (at + bytes - 1) / kWrittenPiece;
+    if (last / 64 >= written.size()) written.resize(last / 64 + 1);
+    for (uint32_t piece = at / kWrittenPiece; piece <= last; ++piece) written[piece / 64] |= 1ull << piece % 64;
+  }
+  /// Makes the register file `bytes` long, which are no fewer than are used.
+  void ReserveRegisters(uint32_t bytes);
   /// The frame of a function that is called from the frame `caller`. All lanes that make the call
   /// share it. It does not overlap frames of other functions, which other lanes may be running.
   uint32_t FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes);
@@ -183,6 +211,43 @@ struct Warp {
     if (split && --patience == 0) EndTurn();
   }
   void EndTurn();
+  /// Ends the warp's turn, as it only waits for others: for the time, for another warp, for the program. Called behind
+  /// all else that an instruction does. Where other lanes are ready too, the turn ends when all have come together, if
+  /// the warp has written nothing until then.
+  void AwaitOthers() {
+    rested = true;
+    if (observer != nullptr || group == 0) return;
+    waits = !split;
+    is_to_wait = split;
+    if (waits) Park();
+  }
+  /// The instruction looked at something that others change, and saw `seen`. A warp that sees the same at the same
+  /// places again and again, and writes nothing, only waits.
+  void CountLook(uint64_t seen) {
+    Look& look = looks[group_pc % looks.size()];
+    const bool is_same = look.pc == group_pc && look.seen == seen;
+    look = {group_pc, seen};
+    same_looks = is_same ? same_looks + 1 : 0;
+    if (same_looks >= kLooksOfAWait) AwaitOthers();
+  }
+  /// Whether the warp needs no turn yet. At times it gets one nevertheless: a thread is not suspended for ever.
+  bool StillAwaits() {
+    static constexpr uint32_t kMostTurns = 64;
+    if (awaited == nullptr) return false;
+    if (*awaited == awaited_word && ++awaited_turns < kMostTurns) return true;
+    awaited = nullptr;
+    awaited_turns = 0;
+    return false;
+  }
+  /// The warp did something that others see, or came together with others.
+  void CountProgress() {
+    is_to_wait = false;
+    same_looks = 0;
+  }
+  void CountStore() {
+    rested = false;
+    CountProgress();
+  }
   /// Lets lanes go on that wait at an instruction only for lanes that have exited since
   /// (ops_warp.cpp).
   void CheckWarpSync();

@@ -74,6 +74,8 @@ bool Choose(Warp& warp) {
   warp.group_local = warp.local[lead];
   warp.merge_pc = merge;
   warp.split = group != all;
+  warp.waits = warp.is_to_wait && !warp.split;
+  warp.is_to_wait &= warp.split;
   warp.choose = false;
   warp.bases[0] = warp.registers + warp.group_frame;
   return true;
@@ -102,19 +104,20 @@ void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
     Raise(FaultKind::kIllegalAddress, std::countr_zero(group), "the call stack is too deep");
     return;
   }
-  if (end > register_bytes) {
-    const uint32_t grown = static_cast<uint32_t>(std::max<uint64_t>(end, register_bytes * 2ull));
-    ZeroedBytes store(grown + 64);
-    uint8_t* aligned =
-        reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
-    if (register_bytes != 0) std::memcpy(aligned, registers, register_bytes);
-    register_store = std::move(store);
-    registers = aligned;
-    register_bytes = grown;
-  }
+  if (end > register_bytes) ReserveRegisters(static_cast<uint32_t>(std::max<uint64_t>(end, register_bytes * 2ull)));
   used_register_bytes = std::max(used_register_bytes, static_cast<uint32_t>(end));
   group_frame = frame_offset;
   bases[0] = registers + group_frame;
+}
+
+void Warp::ReserveRegisters(uint32_t bytes) {
+  ZeroedBytes store(bytes + 64);
+  uint8_t* aligned =
+      reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
+  if (used_register_bytes != 0) std::memcpy(aligned, registers, used_register_bytes);
+  register_store = std::move(store);
+  registers = aligned;
+  register_bytes = bytes;
 }
 
 uint32_t Warp::FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes) {
@@ -195,8 +198,10 @@ StepResult StepWarp(Warp& warp, uint32_t max_instructions) {
   if (block.fault) return StepResult::kFaulted;
   uint32_t left = max_instructions;
   uint64_t lanes = 0;
-  while (left != 0) {
+  warp.waits = warp.is_to_wait = false;
+  while (left != 0 && !warp.waits) {
     if (warp.choose && (block.fault || warp.live == 0 || !Choose(warp))) break;
+    if (warp.waits) break;
     while (left != 0) {
       const Insn& in = warp.code[warp.group_pc++];
       uint32_t active = warp.group;

@@ -1,10 +1,9 @@
 // Memory of warps and blocks that begins as zeros. A frame has a row for each register that the PTX
 // names, and most kernels touch few of them. So large memory comes straight from the operating
-// system, which neither clears nor provides pages that nobody touches. The state of a warp or block
+// system, which neither clears nor provides pages that nobody touches, or from what this thread had
+// before, of which only the pages that were touched are cleared. The state of a warp or block
 // (state.h) owns each, and one thread at a time uses it.
 #pragma once
-
-#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,15 +13,18 @@
 
 namespace cupola::sim {
 
+/// MapZeros gives pages that hold zeros, null if there are none left. UnmapZeros takes them back, for the next call of
+/// the same thread with the same size. Any thread.
+uint8_t* MapZeros(size_t size);
+void UnmapZeros(uint8_t* bytes, size_t size);
+
 /// Owns `size` bytes that begin as zeros. The constructor throws std::bad_alloc. Not thread-safe.
 class ZeroedBytes {
  public:
   ZeroedBytes() = default;
   explicit ZeroedBytes(size_t size) : size_(size) {
     if (size >= kOwnPages) {
-      void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      bytes_ = mapped == MAP_FAILED ? nullptr : static_cast<uint8_t*>(mapped);
+      bytes_ = MapZeros(size);
     } else {
       bytes_ = static_cast<uint8_t*>(std::calloc(size, 1));
     }
@@ -37,7 +39,7 @@ class ZeroedBytes {
   }
   ~ZeroedBytes() {
     if (size_ >= kOwnPages) {
-      munmap(bytes_, size_);
+      UnmapZeros(bytes_, size_);
     } else {
       std::free(bytes_);
     }
@@ -45,7 +47,6 @@ class ZeroedBytes {
 
   uint8_t* get() const { return bytes_; }
 
- private:
   /// From this size on, the memory is mapped pages of its own. Under AddressSanitizer it always
   /// comes from calloc, so that accesses beyond its ends are found.
 #ifdef __SANITIZE_ADDRESS__
@@ -53,6 +54,8 @@ class ZeroedBytes {
 #else
   static constexpr size_t kOwnPages = 64u << 10;
 #endif
+
+ private:
   uint8_t* bytes_ = nullptr;
   size_t size_ = 0;
 };

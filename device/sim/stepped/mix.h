@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace cupola::sim {
 
@@ -12,7 +13,10 @@ inline uint64_t MixInto(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-/// Mixes the bytes into the hash. The result depends on every bit and on its place.
-uint64_t MixBytes(uint64_t hash, const uint8_t* bytes, size_t count);
+constexpr size_t kMixPiece = 128;
+
+/// Mixes the bytes into the hash. The result depends on every bit and on its place. If `written` is given it has a bit
+/// for each kMixPiece of the bytes; where that is 0, or missing, there are only zeros, which need not be looked at.
+uint64_t MixBytes(uint64_t hash, const uint8_t* bytes, size_t count, const std::vector<uint64_t>* written = nullptr);
 
 }  // namespace cupola::sim

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -295,6 +296,11 @@ void SteppedRun::StepThreads(const Candidate& candidate) {
       step_.pc = warp.group_pc;
       step_.lanes = lanes;
     }
+    const InsnSource& source = block.program->sources[next->source];
+    for (uint32_t i = source.written_begin; i < source.written_end; ++i) {
+      const WrittenRow& row = block.program->written[i];
+      warp.NoteWritten(warp.group_frame + row.at, row.bytes);
+    }
     StepWarp(warp, 1);
     ++now_ns_;
     if (sleep_ns_ != 0) break;
@@ -328,6 +334,7 @@ void SteppedRun::FollowCircle(Actor& actor, const Warp& warp) {
   for (const Touch& touch : step_.touches) {
     uint32_t& bytes = actor.watched[touch.object];
     bytes = std::max(bytes, touch.bytes);
+    actor.widest = std::max(actor.widest, bytes);
   }
   if (warp.group_pc > step_.pc) return;  // to come back to a state, it must jump backwards
   const bool threads = stepped_.granularity == Granularity::kThread;
@@ -358,22 +365,24 @@ uint64_t SteppedRun::StateHash(const Warp& warp, uint32_t lane) const {
         MixInto(hash, uint64_t{static_cast<uint8_t>(warp.status[l])} << 32 | warp.calls[l].size());
   });
   if (lane == kLanes) hash = MixInto(hash, uint64_t{warp.patience} << 32 | warp.favoured);
-  hash = MixBytes(hash, warp.registers, warp.used_register_bytes);
+  const uint64_t before = hash;
+  hash = MixBytes(before, warp.registers, warp.used_register_bytes, &warp.written);
+#ifdef __SANITIZE_ADDRESS__
+  // In tests of the stepped device itself: nothing was written that is not known to be.
+  if (hash % 4 == 0 && hash != MixBytes(before, warp.registers, warp.used_register_bytes)) std::abort();
+#endif
   return MixBytes(hash, warp.local_memory.data(), warp.local_memory.size());
 }
 
 /// Lets every actor that read something which the step changed look for a new circle; if it had
 /// stalled, it steps again.
 void SteppedRun::WakeReaders(const Actor* self) {
-  const auto changed = [this](const auto& read) {
-    return std::ranges::any_of(step_.touches, [&](const Touch& touch) {
-      return touch.write && touch.object < read.first + read.second &&
-             read.first < touch.object + touch.bytes;
-    });
-  };
   for (auto& resident : residents_) {
     for (Actor& actor : resident->actors) {
-      if (&actor != self && std::ranges::any_of(actor.watched, changed)) actor.BeginCircle();
+      if (&actor == self || actor.watched.empty()) continue;
+      const bool changed = std::ranges::any_of(
+          step_.touches, [&](const Touch& touch) { return touch.write && actor.Watches(touch); });
+      if (changed) actor.BeginCircle();
     }
   }
 }

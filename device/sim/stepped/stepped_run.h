@@ -3,7 +3,9 @@
 // it.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <unordered_set>
 
 #include "device/sim/exec/device_base.h"
@@ -60,6 +62,15 @@ class SteppedRun final : public DeviceBase<SteppedDevice>, private Observer, pri
     bool reads_latest = false;  ///< until its next effect it reads only the newest values
     std::unordered_set<uint64_t> states;   ///< hashes of its states since its last effect
     std::map<uint64_t, uint32_t> watched;  ///< what it has read since then: object -> bytes
+    uint32_t widest = 0;                   ///< the most bytes of an object in `watched`
+    /// Whether it has read some of what the touch is about.
+    bool Watches(const Touch& touch) const {
+      auto read = watched.lower_bound(touch.object - std::min<uint64_t>(touch.object, widest));
+      for (; read != watched.end() && read->first < touch.object + touch.bytes; ++read) {
+        if (touch.object < read->first + read->second) return true;
+      }
+      return false;
+    }
     void BeginCircle() {
       stalled = false;
       states.clear();

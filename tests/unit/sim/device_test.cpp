@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -185,6 +187,44 @@ TEST_F(SmallKernelTest, KernelAndHostShareMappedMemory) {
   Launcher unmapped(device_.get());
   unmapped.Submit(Make(Kernel(kWaitForWord), address));
   EXPECT_TRUE(unmapped.Wait());
+}
+
+// The threads of four SMs whose warps wait for the program take less than one processor. While they spun, they took
+// all that there were; a busy machine can only make the number smaller.
+TEST_F(SmallKernelTest, SmsThatOnlyWaitLeaveTheProcessor) {
+  const std::string until_told = "ld.volatile.global.u32 %r1, [%rd0];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n";
+  const std::string tell = "st.volatile.global.u32 [%rd0+4], 7;\n";
+  const std::string barrier = ".shared .b64 bar;\nsetp.ne.u32 %p1, %r0, 0;\n@%p1 bra READY;\n"
+                              "mbarrier.init.shared.b64 [bar], 1;\nREADY:\nbar.sync 0;\n";
+  const std::vector<std::string> waits = {
+      "WAIT:\nnanosleep.u32 20;\n" + until_told,
+      "WAIT:\nmov.u64 %rd1, %globaltimer;\n" + until_told,
+      "WAIT:\n" + until_told,
+      "WAIT:\natom.global.or.b32 %r1, [%rd0], 0;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n",
+      // Only one lane looks; the others meet it again.
+      "WAIT:\nand.b32 %r3, %r0, 31;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra MEET;\nld.volatile.global.u32 %r2, "
+      "[%rd0];\nMEET:\nshfl.sync.idx.b32 %r1, %r2, 0, 31, -1;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n",
+      barrier + "WAIT:\nmbarrier.test_wait.parity.shared.b64 %p2, [bar], 0;\n" + until_told,
+      // A warp waits for another one, which waits for the program.
+      barrier + "setp.ge.u32 %p1, %r0, 32;\n@%p1 bra AWAIT;\nWAIT:\n" + until_told +
+          "setp.ne.u32 %p1, %r0, 0;\n@%p1 bra AWAIT;\nmbarrier.arrive.shared.b64 %rd1, [bar];\n"
+          "AWAIT:\nmbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra AWAIT;\n",
+  };
+  for (const std::string& wait : waits) {
+    Words()[0] = Words()[1] = 0;
+    Launcher launcher(device_.get());
+    launcher.Submit(Make(Kernel(wait + tell), word_, 64, 4));
+    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t used = std::clock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const double seconds = static_cast<double>(std::clock() - used) / CLOCKS_PER_SEC;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(Words()[1], 0u);
+    Words()[0] = 1;
+    EXPECT_FALSE(launcher.Wait());
+    EXPECT_EQ(Words()[1], 7u);
+    EXPECT_LT(seconds, passed.count() * 0.75) << wait;
+  }
 }
 
 TEST_F(SmallKernelTest, TheReadOnlyCacheKeepsOldValuesToTheEndOfAKernel) {

@@ -59,5 +59,22 @@ TEST(MixBytes, TheSameBytesElsewhereAreTheSame) {
   }
 }
 
+TEST(MixBytes, WhatWasNotWrittenIsAsGoodAsZeros) {
+  for (const size_t count : {size_t{100}, size_t{1024}, size_t{64 * kMixPiece}, size_t{70 * kMixPiece + 64}}) {
+    std::vector<uint8_t> bytes = Bytes(count, true);
+    std::vector<uint64_t> written((count / kMixPiece + 63) / 64);
+    Prng random(count);
+    for (int i = 0; i < 20; ++i) {
+      const size_t at = random.Below(count);
+      bytes[at] = static_cast<uint8_t>(1 + random.Below(255));
+      if (at / kMixPiece / 64 < written.size()) written[at / kMixPiece / 64] |= uint64_t{1} << at / kMixPiece % 64;
+      EXPECT_EQ(MixBytes(1, bytes.data(), count, &written), MixBytes(1, bytes.data(), count)) << count;
+    }
+    if (count < kMixPiece) continue;
+    written.clear();
+    EXPECT_NE(MixBytes(1, bytes.data(), count, &written), MixBytes(1, bytes.data(), count)) << count;
+  }
+}
+
 }  // namespace
 }  // namespace cupola::sim
