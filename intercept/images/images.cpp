@@ -25,6 +25,7 @@
 #include "intercept/process/handle_map.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
+#include "intercept/process/own_stack.h"
 #include "intercept/process/participation.h"
 
 namespace cupola::intercept {
@@ -223,7 +224,8 @@ void AwaitBundleLocked(const void* owner, bool is_library, CUcontext context, st
   if (!images->store || !UnbuiltImages::IsWanted(bytes)) return;
   images->unbuilt.Add(owner, is_library, context, bytes);
   const bool is_ptx = bytes[0] != std::byte{0x7F};
-  if (is_ptx) KeepCompiled({}, bytes);
+  auto keep = [bytes] { KeepCompiled({}, bytes); };
+  if (is_ptx) RunOnOwnStack(keep);
   StartLookingForBundles();
 }
 
