@@ -32,25 +32,12 @@ using AddData = Result (*)(void* link, int kind, const void* bytes, size_t size,
 using AddFile = Result (*)(void* link, int kind, const char* file);
 using Destroy = Result (*)(void** link);
 
-/// Memory for a text that is not known before; not malloc, which the program may have replaced.
-class Memory {
- public:
-  explicit Memory(size_t bytes) : bytes_(bytes) {
-    void* const mapped = bytes != 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                                    : MAP_FAILED;
-    if (mapped != MAP_FAILED) start_ = static_cast<char*>(mapped);
-  }
-  ~Memory() {
-    if (start_ != nullptr) munmap(start_, bytes_);
-  }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  char* get() const { return start_; }
-
- private:
-  char* start_ = nullptr;
-  size_t bytes_;
-};
+// Memory for a text; not malloc, which the program may have replaced. Null: there is none.
+char* Map(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return mapped != MAP_FAILED ? static_cast<char*>(mapped) : nullptr;
+}
 
 std::span<const std::byte> BytesOf(const void* start, size_t bytes) {
   return {static_cast<const std::byte*>(start), bytes};
@@ -77,15 +64,17 @@ Function Sibling(void* of, const char* name) {
 
 // The program has got a cubin: its PTX is asked for, which NVRTC makes for every architecture [NVRTC, nvrtcGetPTX].
 void KeepOfNvrtc(void* real, void* program, const char* cubin) {
+  if (!IsCompiledWatched()) return;
   const auto cubin_size = Sibling<GetSize>(real, "nvrtcGetCUBINSize");
   const auto ptx_size = Sibling<GetSize>(real, "nvrtcGetPTXSize");
   const auto get_ptx = Sibling<GetCode>(real, "nvrtcGetPTX");
   size_t bytes = 0, ptx_bytes = 0;
   if (cubin_size == nullptr || ptx_size == nullptr || get_ptx == nullptr) return;
   if (cubin_size(program, &bytes) != kSuccess || ptx_size(program, &ptx_bytes) != kSuccess) return;
-  const Memory ptx(ptx_bytes);
-  if (ptx.get() == nullptr || get_ptx(program, ptx.get()) != kSuccess) return;
-  KeepCompiled(BytesOf(cubin, bytes), TextOf(ptx.get(), ptx_bytes));
+  char* const ptx = Map(ptx_bytes);
+  if (ptx == nullptr) return;
+  if (get_ptx(program, ptx) == kSuccess) KeepCompiled(BytesOf(cubin, bytes), TextOf(ptx, ptx_bytes));
+  munmap(ptx, ptx_bytes);
 }
 
 Result GetCubin(void* real, void* program, char* into) {
@@ -137,18 +126,19 @@ bool IsPtx(int kind, const void* bytes, size_t size) {
   return kind == kPtxInput || (kind == kAnyInput && memmem(bytes, searched, ".version", strlen(".version")) != nullptr);
 }
 
-// An input was added; `ptx` is null where it is no PTX.
+// An input was added; `ptx` is null where it is no PTX. Where nobody watches when the PTX is added, its cubin is not kept.
 void AddInput(void* handle, const void* ptx, size_t size) {
+  bool is_watched = false;
+  auto ask = [&is_watched] { is_watched = IsCompiledWatched(); };
+  if (ptx != nullptr) RunOnOwnStack(ask);
   const LinksLock lock;
   Link* link = FindLink(handle);
   if (link == nullptr) link = FindLink(nullptr);
   if (link == nullptr) return;  // more links than are looked after
   link->handle = handle;
-  if (link->inputs++ != 0 || ptx == nullptr || size == 0) return;
-  void* const copy = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (copy == MAP_FAILED) return;
-  memcpy(copy, ptx, size);
-  link->ptx = static_cast<char*>(copy);
+  if (link->inputs++ != 0 || !is_watched) return;
+  link->ptx = Map(size);
+  if (link->ptx != nullptr) memcpy(link->ptx, ptx, size);
   link->bytes = size;
 }
 

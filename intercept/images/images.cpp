@@ -220,7 +220,6 @@ Image* AddImageLocked(Image&& found, const void* owner, bool is_library, CUconte
 
 // The bundle of an image may be built while the program runs.
 void AwaitBundleLocked(const void* owner, bool is_library, CUcontext context, std::span<const std::byte> bytes) {
-  images->unbuilt.Remove(owner);
   if (!images->store || !UnbuiltImages::IsWanted(bytes)) return;
   images->unbuilt.Add(owner, is_library, context, bytes);
   const bool is_ptx = bytes[0] != std::byte{0x7F};
@@ -235,9 +234,9 @@ void RegisterFound(const void* owner, bool is_library, CUcontext context, std::s
   const MutexLock lock(images_mutex);
   if (images == nullptr) return;
   if (!images->retired.empty()) FreeRetiredLocked();
+  images->unbuilt.Remove(owner);  // if no hook saw an earlier image being unloaded
   Image found;
   if (!FindBundleLocked(find, &found)) return AwaitBundleLocked(owner, is_library, context, bytes);
-  images->unbuilt.Remove(owner);
   (void)AddImageLocked(std::move(found), owner, is_library, context);
 }
 

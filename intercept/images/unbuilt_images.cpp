@@ -25,7 +25,6 @@ bool UnbuiltImages::IsWanted(std::span<const std::byte> bytes) noexcept {
 }
 
 void UnbuiltImages::Add(const void* owner, bool is_library, CUcontext context, std::span<const std::byte> bytes) {
-  Remove(owner);
   if (by_owner_.size() >= kMost) return;
   UnbuiltImage& image = by_owner_[owner];
   image.owner = owner;

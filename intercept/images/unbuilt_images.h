@@ -39,7 +39,7 @@ class UnbuiltImages {
   /// Whether an image with these bytes (store::IdentityBytes) is one to remember.
   static bool IsWanted(std::span<const std::byte> bytes) noexcept;
 
-  /// Remembers an image, in place of an earlier one with that owner.
+  /// Remembers an image. There is none with that owner.
   void Add(const void* owner, bool is_library, CUcontext context, std::span<const std::byte> bytes);
   void Remove(const void* owner);
   /// Forgets the modules of a context.

@@ -8,9 +8,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 
-#include "base/settings/variables.h"
+#include "device/compiler/store/store_place.h"
 #include "intercept/process/driver_search.h"
 
 namespace cupola::intercept {
@@ -21,21 +20,11 @@ constexpr size_t kMostKeptImages = 4096, kMostKeptBytes = size_t{256} << 20;
 
 std::atomic<size_t> images_kept{0}, bytes_kept{0};
 
-bool IsFolder(const char* value) { return value != nullptr && value[0] == '/'; }
-
-// The same folder as VariantStore::DefaultFolder, and `compiled` in it.
+// `compiled` in the store.
 bool MakeFolderPath(char (&path)[kPathBytes]) {
-  const char* const store = settings::TrustedText("CUPOLA_STORE");
-  const char* const cache = secure_getenv("XDG_CACHE_HOME");
-  const char* const home = secure_getenv("HOME");
-  int bytes = 0;
-  if (IsFolder(store)) {
-    bytes = snprintf(path, sizeof(path), "%s/compiled", store);
-  } else if (IsFolder(cache)) {
-    bytes = snprintf(path, sizeof(path), "%s/cupola/variants/compiled", cache);
-  } else if (IsFolder(home)) {
-    bytes = snprintf(path, sizeof(path), "%s/.cache/cupola/variants/compiled", home);
-  }
+  const store::StorePlace place = store::DefaultPlace();
+  if (place.base == nullptr) return false;
+  const int bytes = snprintf(path, sizeof(path), "%s%s/compiled", place.base, place.rest);
   return bytes > 0 && static_cast<size_t>(bytes) < sizeof(path);
 }
 
@@ -43,7 +32,7 @@ bool MakeFolderPath(char (&path)[kPathBytes]) {
 bool IsWatched(const char* folder) {
   struct stat facts {};
   if (stat(folder, &facts) != 0 || !S_ISDIR(facts.st_mode)) return false;
-  if (facts.st_uid != geteuid() || (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return false;
+  if (store::Distrust(facts) != nullptr) return false;
   char path[kPathBytes];
   const int bytes = snprintf(path, sizeof(path), "%s/watched", folder);
   if (bytes <= 0 || static_cast<size_t>(bytes) >= sizeof(path)) return false;
@@ -81,6 +70,14 @@ bool WriteFile(const char* folder, size_t number, const char* suffix, std::span<
 }
 
 }  // namespace
+
+bool IsCompiledWatched() noexcept {
+  const int error = errno;
+  char folder[kPathBytes];
+  const bool is_watched = MakeFolderPath(folder) && IsWatched(folder);
+  errno = error;
+  return is_watched;
+}
 
 bool KeepCompiled(std::span<const std::byte> cubin, std::span<const std::byte> ptx) noexcept {
   const int error = errno;

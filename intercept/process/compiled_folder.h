@@ -8,8 +8,11 @@
 
 namespace cupola::intercept {
 
+/// Whether a `cupola build --watch` of this user lives that uses the store. Some system calls; errno stays as it was.
+bool IsCompiledWatched() noexcept;
+
 /// Keeps an image with the PTX that it was compiled from; a `cubin` of no bytes: the image is the PTX itself, a text
-/// without its NUL. Does nothing unless a `cupola build --watch` of this user lives that uses the store. Returns whether it
+/// without its NUL. Does nothing unless IsCompiledWatched. Returns whether it
 /// was kept. errno stays as it was.
 bool KeepCompiled(std::span<const std::byte> cubin, std::span<const std::byte> ptx) noexcept;
 

@@ -12,6 +12,8 @@ import json
 import sys
 import time
 
+from real_pytorch_program import captured
+
 WARM = 3
 
 
@@ -32,20 +34,6 @@ def training(torch, distributed, rank, port):
             distributed.all_reduce(summed)
         gathered.mul_(0.5).add_(summed)
     return step, gathered
-
-
-def captured(torch, step):
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    torch.cuda.synchronize()
-    return graph.replay
 
 
 def work(torch, step, gathered, steps):

@@ -12,8 +12,8 @@
 #include <ctime>
 #include <utility>
 
-#include "base/settings/variables.h"
 #include "device/compiler/store/image_identity.h"
+#include "device/compiler/store/store_place.h"
 
 namespace cupola::store {
 namespace {
@@ -27,13 +27,6 @@ Error SystemError(const std::string& file, int error) {
   const ErrorCode code =
       error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
   return MakeError(code, std::strerror(error), Location{.file = file});
-}
-
-// Why a file or folder is not to be trusted; null where only this user may write to it.
-const char* Distrust(const struct stat& facts) {
-  if (facts.st_uid != geteuid()) return "belongs to another user";
-  if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write to it";
-  return nullptr;
 }
 
 Result<std::span<const std::byte>> Map(int fd, const std::string& file) {
@@ -71,11 +64,6 @@ Result<int> Folder(const std::string& folder) {
   return high;
 }
 
-// The value of an environment variable if it is an absolute path, else "".
-std::string FolderIn(const char* value) {
-  return value != nullptr && value[0] == '/' ? value : "";
-}
-
 }  // namespace
 
 bool IsKey(std::string_view key) {
@@ -109,12 +97,8 @@ MappedBundle::~MappedBundle() {
 }
 
 std::string VariantStore::DefaultFolder() {
-  if (std::string folder = FolderIn(settings::TrustedText("CUPOLA_STORE")); !folder.empty()) return folder;
-  if (std::string cache = FolderIn(secure_getenv("XDG_CACHE_HOME")); !cache.empty()) {
-    return cache + "/cupola/variants";
-  }
-  if (std::string home = FolderIn(secure_getenv("HOME")); !home.empty()) return home + "/.cache/cupola/variants";
-  return {};
+  const StorePlace place = DefaultPlace();
+  return place.base != nullptr ? std::string(place.base) + place.rest : std::string();
 }
 
 Result<VariantStore> VariantStore::Open(const std::string& folder) {
