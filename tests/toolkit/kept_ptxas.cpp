@@ -1,5 +1,5 @@
 // Stands in for ptxas while the tests run, most of which have the same PTX compiled as in the run before. What ptxas
-// makes hangs on the text, the options and on ptxas itself: a cubin is kept in a folder under the digest of these, and
+// makes depends on the text, the options and ptxas itself: a cubin is kept in a folder under the digest of these, and
 // copied from there the next time. Not kept is what calls make that fail, or say something about their files, or are of
 // another form than "ptxas OPTIONS FILE.ptx -o CUBIN".
 //
