@@ -12,9 +12,8 @@ namespace {
 constexpr uint64_t kLongestDrainNs = 100'000'000;
 
 // While another client may run, one that can be preempted and shares no context counts as off the GPU once it takes
-// this many times its overhead_ns to leave (HasGivenWay). Then it is probably waiting itself: the GPU has gone over to
-// the other client's context for a time slice, 2 ms on an H200. This says nothing of a client that stops only at
-// gates: what lies between two gates may take any time.
+// this many times its overhead_ns to leave (GivesWayAfterNs). Then it is probably waiting itself: the GPU has gone over
+// to the other client's context for a time slice, 2 ms on an H200.
 constexpr uint64_t kMostOfUsualDrain = 2;
 
 // While some client is leaving, the next review comes after this time (ns), whether that client rings the bell or not.
@@ -87,9 +86,13 @@ bool Arbiter::IsRunning(const Client& client) const {
                            !client.view.stoppable());
 }
 
-bool Arbiter::HasGivenWay(const Client& client) const {
-  return client.view.can_preempt && !client.view.shares_context &&
-         client.draining_ns > kMostOfUsualDrain * client.launch.overhead_ns;
+// A client that stops only at gates cannot see when it has reached one: it says so when even the longest of its kernels
+// must be over. It leaves after the time that it expects, on average, so it is charged that time. Of a client that expects
+// nothing, what lies between two gates may take any time.
+uint64_t Arbiter::GivesWayAfterNs(const Client& client) {
+  if (client.view.shares_context) return kNever;
+  if (client.view.can_preempt) return kMostOfUsualDrain * client.launch.overhead_ns;
+  return client.leaving_ns != 0 ? client.leaving_ns : kNever;
 }
 
 void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
@@ -120,6 +123,18 @@ uint64_t Arbiter::TakeSwitchTime(Client& client, uint64_t elapsed_ns) {
 }
 
 void Arbiter::Advance(uint64_t now_ns) {
+  do {
+    uint64_t next_ns = now_ns;
+    for (const Client& client : clients_) {
+      const uint64_t after_ns = GivesWayAfterNs(client);
+      if (!client.draining || client.draining_ns >= after_ns) continue;
+      next_ns = std::min(next_ns, now_ns_ + std::min(after_ns - client.draining_ns, kLongestDrainNs));
+    }
+    AdvanceTo(next_ns);
+  } while (now_ns_ < now_ns);
+}
+
+void Arbiter::AdvanceTo(uint64_t now_ns) {
   const uint64_t elapsed = now_ns > now_ns_ ? now_ns - now_ns_ : 0;
   now_ns_ = std::max(now_ns_, now_ns);
   // A client that is leaving (`draining`) still has the GPU, and is charged. The client that was granted the GPU after
@@ -200,6 +215,7 @@ void Arbiter::Observe(ClientId id, const Observation& observation) {
   }
   // A client knows only its own part of the cost: the time from being asked to having left.
   const uint64_t switch_ns = observation.shares_context ? 0 : switch_ns_;
+  client.leaving_ns = observation.overhead_ns;
   client.launch.overhead_ns = observation.overhead_ns != 0 ? observation.overhead_ns + switch_ns
                                                            : default_overhead_ns_;
   client.launch.sms = observation.sms;

@@ -123,6 +123,7 @@ class Arbiter {
     uint32_t sm_bound = kKeepsAllSms;  // it leaves the SMs below this
     bool draining = false;        // it was granted the GPU, is asked to yield, and has not stopped yet
     uint64_t draining_ns = 0;     // how long it has been draining
+    uint64_t leaving_ns = 0;      // how long it says that it takes to leave; 0 = it does not know
     bool answers = true;          // false: it did not stop within kLongestDrainNs and has given no sign of life since
     uint64_t word_ns = 0;         // its last prediction of the time that remains
     uint64_t ran_since_word_ns = 0;  // how long it has run since that prediction
@@ -133,8 +134,12 @@ class Arbiter {
   };
 
   bool IsRunning(const Client& client) const;
-  /// Whether the GPU counts as gone over to the next client although `client`, which is draining, has not stopped.
-  bool HasGivenWay(const Client& client) const;
+  /// How long the client may be draining until the GPU counts as gone over to the next client, although it has not
+  /// said that it has stopped; kNever = for as long as it drains.
+  static uint64_t GivesWayAfterNs(const Client& client);
+  static bool HasGivenWay(const Client& client) { return client.draining_ns > GivesWayAfterNs(client); }
+  /// Advance over a time in which no client gives way.
+  void AdvanceTo(uint64_t now_ns);
   /// `elapsed_ns` passed, of which `share_ns` is the client's own share of the GPU.
   void Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns);
   uint64_t TakeSwitchTime(Client& client, uint64_t elapsed_ns);

@@ -22,6 +22,16 @@ std::vector<PieceRange> CutIntoPieces(const std::vector<uint64_t>& node_ns, cons
   return pieces;
 }
 
+uint64_t MeanRestNs(const std::vector<PieceRange>& pieces) {
+  double all_ns = 0, squares = 0;
+  for (const PieceRange& piece : pieces) {
+    const auto ns = static_cast<double>(piece.ns);
+    all_ns += ns;
+    squares += ns * ns;
+  }
+  return all_ns > 0 ? static_cast<uint64_t>(squares / all_ns / 2) : 0;
+}
+
 std::vector<uint32_t> OrderNodes(uint32_t count, const std::vector<std::pair<uint32_t, uint32_t>>& edges) {
   std::vector<uint32_t> before(count, 0);            // edges to a node whose start is not in the order yet
   std::vector<std::vector<uint32_t>> after(count);

@@ -25,6 +25,10 @@ struct PieceRange {
 std::vector<PieceRange> CutIntoPieces(const std::vector<uint64_t>& node_ns, const std::vector<bool>& is_tied,
                                       const PieceLimits& limits);
 
+/// How long it takes until the piece that is under way has ended, if somebody asks at a moment of which nothing is known:
+/// the mean over all moments in nanoseconds, to which long pieces add more than short ones, as they are more of the time.
+uint64_t MeanRestNs(const std::vector<PieceRange>& pieces);
+
 /// The order of a graph's nodes 0..count): behind all nodes on which they depend, and otherwise by number, which is the
 /// order in which the program added them. `edges`: pairs (from, to). Empty if the edges have a cycle.
 std::vector<uint32_t> OrderNodes(uint32_t count, const std::vector<std::pair<uint32_t, uint32_t>>& edges);

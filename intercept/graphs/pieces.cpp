@@ -174,6 +174,7 @@ bool Cut(PiecedGraph& graph, const LaunchContext& context) {
   set->nodes = graph.copy->leaves();
   set->expected_ns = SumOf(graph.node_ns);
   for (const PieceRange& range : set->ranges) set->longest_ns = std::max(set->longest_ns, range.ns);
+  set->mean_rest_ns = MeanRestNs(set->ranges);
   set->is_cut = is_cut;
   set->most_pieces = MostPieces(set->nodes, /*is_trial=*/false, is_fed);
   set->is_trial = is_trial;

@@ -55,6 +55,7 @@ struct PieceSet {
   uint32_t most_pieces = 0;        ///< that the graph may have when it is no trial
   uint64_t expected_ns = 0;        ///< of all pieces together; 0 = not known yet
   uint64_t longest_ns = 0;         ///< of the longest piece; 0 = not known yet
+  uint64_t mean_rest_ns = 0;       ///< until the piece under way has ended, on average; 0 = not known yet
   bool is_trial = false;           ///< one of its launches is to be a trial
   bool is_cut = false;             ///< false: it is one piece, for the sake of the priority
   std::atomic<Trial> trial{Trial::kNone};

@@ -86,6 +86,21 @@ bool PutGate(LaunchContext& context, const Launch& launch) {
   return true;
 }
 
+// The largest value of the contexts that have pieces under way; 0 = there are none, or none knows it.
+uint64_t LargestOfPieces(const GpuBoard& gpu, std::atomic<uint64_t> PieceQueue::* value) {
+  uint64_t largest = 0;
+  ForEachContext([&](const LaunchContext& context) {
+    if (context.gpu != &gpu || context.pieces.left() == 0) return;
+    largest = std::max(largest, (context.pieces.*value).load(std::memory_order_relaxed));
+  });
+  return largest;
+}
+
+uint64_t PlainBetweenGatesNs(const GpuBoard& gpu) {
+  const uint64_t ns = gpu.demand.time_per_launch.ns();
+  return ns * LaunchesBetweenGates(ns);
+}
+
 }  // namespace
 
 bool GatesMayHold(const GpuBoard& gpu) noexcept {
@@ -100,14 +115,13 @@ bool GatesMayHold(const LaunchContext& context) noexcept {
 }
 
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept {
-  uint64_t piece_ns = 0;
-  ForEachContext([&](const LaunchContext& context) {
-    if (context.gpu != &gpu || context.pieces.left() == 0) return;
-    piece_ns = std::max(piece_ns, context.pieces.longest_ns.load(std::memory_order_relaxed));
-  });
-  if (piece_ns != 0) return piece_ns;
-  const uint64_t ns = gpu.demand.time_per_launch.ns();
-  return ns * LaunchesBetweenGates(ns);
+  const uint64_t piece_ns = LargestOfPieces(gpu, &PieceQueue::longest_ns);
+  return piece_ns != 0 ? piece_ns : PlainBetweenGatesNs(gpu);
+}
+
+uint64_t MeanTimeToGateNs(const GpuBoard& gpu) noexcept {
+  const uint64_t rest_ns = LargestOfPieces(gpu, &PieceQueue::mean_rest_ns);
+  return rest_ns != 0 ? rest_ns : PlainBetweenGatesNs(gpu) / 2;
 }
 
 void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& stream,

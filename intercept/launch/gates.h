@@ -26,6 +26,9 @@ bool GatesMayHold(const LaunchContext& context) noexcept;
 /// How long the launches between two gates take, or, while graphs in pieces are under way, the longest piece; in
 /// nanoseconds, 0 = not known.
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept;
+/// How long it takes on average, once the gate is closed, until what is under way has come to one; in nanoseconds, 0 = not
+/// known.
+uint64_t MeanTimeToGateNs(const GpuBoard& gpu) noexcept;
 
 enum class GateWhen : uint8_t {
   kDue,  ///< before each graph, before the first launch of a stream while the gate is closed, and before a launch with which

@@ -263,9 +263,12 @@ bool GpuBoard::PublishKernel() noexcept {
 void GpuBoard::PublishOverhead(uint64_t planned_ns) noexcept {
   planned_ns_.store(planned_ns, std::memory_order_relaxed);
   const uint64_t measured = stop_.ns() + resume_.ns();
-  const uint64_t overhead = planned_ns != 0 ? planned_ns : measured;
-  if (overhead_ns_.exchange(overhead, std::memory_order_relaxed) == overhead) return;
-  slot_->overhead_ns.store(overhead, std::memory_order_relaxed);
+  PublishOverheadNs(planned_ns != 0 ? planned_ns : measured);
+}
+
+void GpuBoard::PublishOverheadNs(uint64_t overhead_ns) noexcept {
+  if (overhead_ns_.exchange(overhead_ns, std::memory_order_relaxed) == overhead_ns) return;
+  slot_->overhead_ns.store(overhead_ns, std::memory_order_relaxed);
 }
 
 void GpuBoard::PublishStopCost(uint64_t planned_ns) noexcept {

@@ -121,6 +121,9 @@ class GpuBoard {
   /// At a launch: publishes what it costs to stop and resume it. That is `planned_ns` if the plan
   /// knows the kernel, and otherwise (0) what was measured in this process.
   void PublishStopCost(uint64_t planned_ns) noexcept;
+  /// For the agent, when it finds the gate closed and no guarded launch under way: publishes how long it takes on average to
+  /// come to the gate (0 = not known). That stands until the next guarded launch.
+  void PublishTimeToGate(uint64_t ns) noexcept { PublishOverheadNs(ns); }
   uint64_t overhead_ns() const noexcept { return overhead_ns_.load(std::memory_order_relaxed); }
   /// For the agent: how long a launch took to stop, and how long a resume took to be launched.
   void RecordStopTime(uint64_t ns) noexcept;
@@ -172,6 +175,7 @@ class GpuBoard {
   bool OpenFile(const char* path, const char* slot) noexcept;
   void LookWhoMayAsk() const noexcept;
   void PublishOverhead(uint64_t planned_ns) noexcept;
+  void PublishOverheadNs(uint64_t overhead_ns) noexcept;
 
   CUdevice device_ = -1;
   uint32_t sm_count_ = 0;

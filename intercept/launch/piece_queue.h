@@ -26,6 +26,7 @@ struct PieceQueue {
   std::atomic<uint32_t> given{0};            ///< pieces that were put into streams, ever
   std::atomic<uint64_t> stream{0};           ///< id of the program's stream whose launch had the last one
   std::atomic<uint64_t> longest_ns{0};       ///< expected time of the longest piece of the last graph; 0 = not known
+  std::atomic<uint64_t> mean_rest_ns{0};     ///< of the last graph, until a piece under way has ended, on average; 0 = not known
 
   /// The stream that pieces of deferred launches are put into, and events for its waits, each of one deferred launch. Made by
   /// the builder before `words_device` is set; null: no launch is deferred, since there was no hardware queue left.

@@ -47,6 +47,7 @@ CUresult PieceRow::Put(CUstream stream, bool per_thread, uint32_t most) noexcept
   const auto launch = Real<PFN_cuGraphLaunch_v10000>(per_thread ? Call::k_cuGraphLaunch_ptsz : Call::k_cuGraphLaunch);
   if (next_ == 0 && is_trial_) set_->wake = context_->gpu->slot().wake.load();
   context_->pieces.longest_ns.store(set_->longest_ns);
+  context_->pieces.mean_rest_ns.store(set_->mean_rest_ns);
   const uint32_t end = next_ + std::min(most, size() - next_);
   uint32_t unwritten = 0;
   CUresult result = CUDA_SUCCESS;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -97,6 +98,7 @@ class Agent {
   uint64_t asked_well_ns_ = 0;      ///< when contexts were last asked whether they still work
   bool had_gates_;                  ///< gates were put before the process was asked
   uint64_t closed_ns_ = 0;          ///< since when the gate is closed; 0 = it is open
+  bool has_told_time_to_gate_ = false;  ///< since then
   uint64_t plain_when_closed_ = 0;  ///< the last plain launch that had gone out by then
 };
 
@@ -282,6 +284,7 @@ void Agent::LookAtGates(bool was_told, bool whole) {
     closed_ns_ = 0;
   } else if (closed_ns_ == 0 || was_told) {
     closed_ns_ = MonotonicNs();
+    has_told_time_to_gate_ = false;
     plain_when_closed_ = gpu_.demand.plain_launches.load();
   }
 }
@@ -305,6 +308,9 @@ void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
   const bool stopped =
       requests != 0 &&
       (look.running != 0 ? look.running == look.yielded || look.oldest_yielded : PlainIsOver());
+  if (closed_ns_ != 0 && had_gates_ && look.running == 0 && !std::exchange(has_told_time_to_gate_, true)) {
+    gpu_.PublishTimeToGate(MeanTimeToGateNs(gpu_));
+  }
   if (!stopped || is_answer) sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   gpu_.slot().launches.store(gpu_.demand.launches.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);

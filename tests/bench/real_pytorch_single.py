@@ -13,7 +13,7 @@ overhead   A training with nobody beside it, in turns: plain, under Cupola witho
 footprint  torch_import_overhead_pct: `import torch`, medians; torch_memory_overhead_pct: GPU memory in use on the device.
 many       A server with MANY_GRAPHS graphs of its model, which a process of higher priority may ask: many_graphs_build_s, the time
            in which the pieces of all of them are built in the background; many_graphs_memory_mb, what they take on the GPU.
-ffs        Two equal trainings by weighted shares, 2:1. ffs_share_pct: the steps of the heavier of all steps;
+ffs        Two equal trainings by weighted shares, 2:1, with max_overhead = FFS_OVERHEAD. ffs_share_pct: the steps of the heavier of all steps;
            ffs_sum_ratio: both together of one plain training alone.
 three      Two servers of different priority and a training. three_{first,second}_{p50,p99}_us, three_alone_p50_us,
            three_train_ratio.
@@ -32,6 +32,7 @@ from real_pytorch import PROGRAM, RULES, START_SECONDS, hear, rate, rate_of, say
 
 TURN_SECONDS = 1.5
 MANY_GRAPHS = 64
+FFS_OVERHEAD = 0.03
 STEPS = 200  # of the comparison of losses
 FED = re.compile(r"launches of graphs deferred, fed in (\d+) us of processor time each")
 BUILT = re.compile(r"(\d+) pieces of graphs built in (\d+) us each")
@@ -214,11 +215,11 @@ def ffs(bed, python, seconds_left, seconds=20):
         programs = Programs(bed, python, stack)
         bed.phase = "ffs"
         programs.add("alone", "plain", "alone", *train)
-        stack.enter_context(bed.arbiter(corun.config("ffs", rules)))
+        stack.enter_context(bed.arbiter(corun.config("ffs", rules, max_overhead=FFS_OVERHEAD)))
         for label in rules:
             programs.add(label, "cupola", label, *train)
         programs.await_all()
-        # Their pieces are built meanwhile, as each has its turns: a whole graph holds the GPU for 57 ms, turns are of 3 and 6 ms.
+        # Their pieces are built meanwhile, as each has its turns: a whole graph holds the GPU for 57 ms, turns are shorter.
         programs.work(("heavy", 16), ("light", 16))
         alone = [rate_of(programs.work(("alone", 3))[0])]
         before = bed.ran_seconds()
@@ -230,7 +231,7 @@ def ffs(bed, python, seconds_left, seconds=20):
     shares = [round(100 * one / max(one + other, 1e-9), 1) for one, other in shared(answers, 5)]
     return ({"ffs_share_pct": round(100 * heavy / (heavy + light), 2), "ffs_sum_ratio": round((heavy + light) / rate(alone), 4)},
             {"steps_per_s": {"heavy": round(heavy, 3), "light": round(light, 3), "alone": round(rate(alone), 3)},
-             "share_pct_of_each_fifth": shares, "charged_s": ran})
+             "share_pct_of_each_fifth": shares, "charged_s": ran, "max_overhead": FFS_OVERHEAD})
 
 
 def three(bed, python, seconds_left, rounds=4):

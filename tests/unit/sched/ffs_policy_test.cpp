@@ -213,6 +213,38 @@ TEST(Ffs, WhoDoesNotAnswerIsWaitedForOnce) {
   EXPECT_NEAR(static_cast<double>(charged_of_turn_us(true)), 100'000, 200) << "it has come with other work";
 }
 
+// Who is held at gates says that it has stopped when even its longest kernel must be over. It is charged for the time that
+// it takes to come to a gate on average, whatever the reviews' times are; from then on whoever comes next has the GPU.
+TEST(Ffs, WhoComesToAGateIsChargedUntilThen) {
+  Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 10'000 * kUs});
+  for (const uint32_t i : {0U, 1U}) {
+    const ClientId id = bench.Add(0);
+    bench.Of(id).can_preempt = i == 1;
+    bench.Of(id).can_gate = i == 0;
+    bench.Want(id, 10'000'000);
+  }
+  const auto charged_us = [&](uint64_t overhead_us, uint64_t review_us) {
+    bench.lingers_ = false;
+    while (bench.Running() != "0") bench.Review(100);
+    bench.Of(ClientId(0)).overhead_ns = overhead_us * kUs;
+    while (bench.Running() != "1") {
+      bench.lingers_ = true;
+      bench.Review(100);
+    }
+    std::array<uint64_t, 2> before{}, charged{};
+    for (const uint32_t i : {0U, 1U}) before[i] = bench.core_.ViewOf(ClientId(i)).ran_ns;
+    for (uint64_t at = 0; at < 3000; at += review_us) bench.Review(review_us);
+    for (const uint32_t i : {0U, 1U}) charged[i] = (bench.core_.ViewOf(ClientId(i)).ran_ns - before[i]) / kUs;
+    return charged;
+  };
+  using Charged = std::array<uint64_t, 2>;
+  for (const uint64_t review_us : {100U, 500U, 3000U}) {
+    EXPECT_EQ(charged_us(150, review_us), (Charged{150, 2850})) << review_us;
+    EXPECT_EQ(charged_us(2950, review_us), (Charged{2950, 50})) << review_us;
+    EXPECT_EQ(charged_us(0, review_us), (Charged{3000, 0})) << "it does not know, " << review_us;
+  }
+}
+
 const PolicyOptions kTenMs{.max_overhead = 0.5, .quantum_ns = 10'000 * kUs};
 
 /// Two clients that always have work, of weights `first` and 1. The first can only be held at gates, so that its time on

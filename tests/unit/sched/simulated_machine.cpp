@@ -106,10 +106,11 @@ Demand SimMachine::DemandOf(const SimProcess& process) const {
   demand.remaining_ns = static_cast<uint64_t>(left * process.plan.prediction);
   demand.lease_ns = process.plan.lease_ns;
   demand.sms = process.plan.sms;
+  // Who stops only between kernels does so in a time of which it knows the mean.
+  const bool has_gates_only = process.plan.can_gate && !process.plan.can_preempt;
+  const uint64_t stop_ns = has_gates_only ? kGateQuantumNs / 2 : process.plan.block_ns;
   demand.overhead_ns =
-      process.plan.reports_overhead
-          ? process.plan.block_ns + (process.plan.shares_context ? switch_ns_ : 0)
-          : 0;
+      process.plan.reports_overhead ? stop_ns + (process.plan.shares_context ? switch_ns_ : 0) : 0;
   return demand;
 }
 

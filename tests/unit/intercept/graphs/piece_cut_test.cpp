@@ -121,6 +121,13 @@ TEST(LearnFromPieces, SpreadsATimeAsWasExpected) {
   EXPECT_EQ(known, (std::vector<uint64_t>{200, 600, 25, 25}));
 }
 
+// Somebody who asks at any moment of 1,000 ns, 900 of which are one piece: 450 ns of it are left then, or 50 of another.
+TEST(MeanRest, LongPiecesAreMoreOfTheTime) {
+  EXPECT_EQ(MeanRestNs({{.count = 1, .ns = 900}, {.first = 1, .count = 1, .ns = 100}}), 410u);
+  EXPECT_EQ(MeanRestNs({{.count = 1, .ns = 300}, {.first = 1, .count = 2, .ns = 300}}), 150u);
+  EXPECT_EQ(MeanRestNs({{.count = 7}}), 0u);
+}
+
 // A launch in pieces must fit into an empty queue, or it would never go out; in a trial each piece has two events as well, and
 // the driver took 1,020 calls (pieces.h).
 TEST(MostPieces, FitIntoTheDriversQueue) {
