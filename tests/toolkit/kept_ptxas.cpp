@@ -1,9 +1,12 @@
 // Stands in for ptxas while the tests run, most of which have the same PTX compiled as in the run before. What ptxas
 // makes depends on the text, the options and ptxas itself: a cubin is kept in a folder under the digest of these, and
 // copied from there the next time. Not kept is what calls make that fail, or say something about their files, or are of
-// another form than "ptxas OPTIONS FILE.ptx -o CUBIN".
+// another form than "ptxas OPTIONS FILE.ptx -o CUBIN". Several builds may use one folder at once. Where it cannot be
+// written, nothing is kept.
 //
-// CUPOLA_REAL_PTXAS and CUPOLA_KEPT_CUBINS are set by CMakeLists.txt.
+// Set by CMakeLists.txt: CUPOLA_REAL_PTXAS; CUPOLA_REAL_PTXAS_DIGEST, the SHA-256 of that file, and
+// CUPOLA_REAL_PTXAS_SIZE and _TIME (seconds), by which a ptxas that was replaced since then is known; CUPOLA_KEPT_CUBINS,
+// the folder.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,16 +15,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "device/compiler/store/sha256.h"
 
@@ -30,6 +38,8 @@ namespace {
 
 constexpr char kPtxas[] = CUPOLA_REAL_PTXAS;
 constexpr char kFolder[] = CUPOLA_KEPT_CUBINS;
+constexpr uintmax_t kMostBytes = 512 << 20;
+constexpr std::chrono::hours kUnused{14 * 24};  // after which a file is removed
 
 struct Call {
   std::string ptx, cubin;  // paths
@@ -49,6 +59,7 @@ std::optional<Call> Understand(int count, char** words) {
   for (int i = 1; i < count; ++i) {
     const std::string_view word = words[i];
     if (word == "-g" || word == "--device-debug") return std::nullopt;  // the cubin names the file with the text
+    if (word.starts_with("-optf") || word.starts_with("--options-file")) return std::nullopt;  // options of a file
     if (word == "-o" && i + 1 < count && call.cubin.empty()) {
       call.cubin = words[++i];
     } else if (word.starts_with("-") && word.size() > 1) {
@@ -63,10 +74,10 @@ std::optional<Call> Understand(int count, char** words) {
   }
   struct stat ptxas;
   if (call.ptx.empty() || call.cubin.empty() || stat(kPtxas, &ptxas) != 0) return std::nullopt;
+  if (ptxas.st_size != CUPOLA_REAL_PTXAS_SIZE || ptxas.st_mtim.tv_sec != CUPOLA_REAL_PTXAS_TIME) return std::nullopt;
   const std::optional<std::string> text = ReadFile(call.ptx);
   if (!text) return std::nullopt;
-  const int64_t facts[] = {ptxas.st_size, ptxas.st_mtim.tv_sec, ptxas.st_mtim.tv_nsec};
-  digest.Add(std::as_bytes(std::span(facts)));
+  digest.Add(CUPOLA_REAL_PTXAS_DIGEST);
   digest.Add(*text);
   call.digest = store::HexOf(digest.Finish());
   return call;
@@ -105,8 +116,34 @@ bool TakeKept(const Call& call) {
   for (size_t i = 0; i < 2; at += lengths[i++]) outcome.said[i] = kept->substr(at, lengths[i]);
   if (!WriteFile(call.cubin, kept->substr(at))) return false;
   Say(outcome);
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // scripts/test removes what nobody has used for long
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // for Trim
   return true;
+}
+
+// Removes what nobody has used for long, and what was used least lately where all of it takes too much room. Others may
+// do the same at once, so that a file which is gone is no failure.
+void Trim() {
+  namespace fs = std::filesystem;
+  struct Kept {
+    fs::file_time_type used;
+    uintmax_t bytes;
+    fs::path path;
+  };
+  std::vector<Kept> all;
+  std::error_code error;
+  for (fs::directory_iterator at(kFolder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    const fs::file_time_type used = at->last_write_time(gone);
+    const uintmax_t bytes = gone ? 0 : at->file_size(gone);
+    if (!gone) all.push_back({used, bytes, at->path()});
+  }
+  std::ranges::sort(all, std::greater{}, &Kept::used);
+  const auto oldest = fs::file_time_type::clock::now() - kUnused;
+  uintmax_t bytes = 0;
+  for (const Kept& kept : all) {
+    bytes += kept.bytes;
+    if (kept.used < oldest || bytes > kMostBytes) fs::remove(kept.path, error);
+  }
 }
 
 void Keep(const Call& call, const Outcome& outcome) {
@@ -118,8 +155,17 @@ void Keep(const Call& call, const Outcome& outcome) {
     if (said.find(call.ptx) != std::string::npos || said.find(call.cubin) != std::string::npos) return;
     kept += said;
   }
-  const std::string path = KeptPath(call), fresh = path + "." + std::to_string(getpid());
+  // Another container that uses the folder may have a process of the same number.
+  std::error_code error;
+  std::filesystem::create_directories(kFolder, error);
+  const std::string path = KeptPath(call);
+  std::string fresh = path + ".XXXXXX";
+  const int file = mkostemp(fresh.data(), O_CLOEXEC);
+  if (file < 0) return;
+  fchmod(file, 0644);
+  close(file);
   if (!WriteFile(fresh, kept + outcome.cubin) || rename(fresh.c_str(), path.c_str()) != 0) unlink(fresh.c_str());
+  if (call.digest.starts_with("0")) Trim();  // one time in sixteen
 }
 
 [[noreturn]] void Become(char** words) {
