@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 
-from guarded_calls import ask  # first: it makes the folders of what follows known
+from guarded_calls import LOOK_SECONDS, ask  # first: it makes the folders of what follows known
 import corun
 import runner
 
@@ -146,7 +146,7 @@ class Case:
         while not condition():
             if time.monotonic() > deadline:
                 raise otherwise(f"never: {what}")
-            time.sleep(0.001)  # between two looks
+            time.sleep(LOOK_SECONDS)
 
     def until_gone(self, program):
         self.until(lambda: self.client(program) is None, f"the {program.name} has left the board")

@@ -36,6 +36,8 @@ KEPT_STOPPED_SECONDS = 0.3  # time in which the call may return before the kerne
 ATTEMPTS = 3  # if a kernel ended before it could be stopped, the call is made again with four times the blocks
 START_SECONDS, CALL_SECONDS = 15, 5  # until the kernel is launched, until the call is made
 STOP_SECONDS = 5  # until the board must say that the kernel has stopped
+# Between two looks at the board: who looks all the time takes the processors from those that are looked at.
+LOOK_SECONDS = 0.004
 END_SECONDS = 8  # from then until the blocks have been counted, and until the program has ended
 LAST_SECONDS = 10  # before the limit no further cell is begun
 # sched/board/protocol.h: MessageHead
@@ -170,6 +172,8 @@ class Worker:
         deadline = time.monotonic() + STOP_SECONDS
         while not row["preempted"] and time.monotonic() < deadline:
             row["preempted"] = self.is_stopped()
+            if not row["preempted"]:
+                time.sleep(LOOK_SECONDS)
         self.say("")
         if row["preempted"]:
             if self.line(CALL_SECONDS) == "called":
