@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "tests/paths.h"
 #include "tests/preempt/stopped_program.h"
 
 namespace cupola::preempt_test {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
 #include "tests/preempt/stopped_program.h"
 
 namespace cupola::preempt_test {

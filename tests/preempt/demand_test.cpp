@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/paths.h"
 #include "tests/preempt/demand_checks.h"
 
 namespace cupola::preempt_test {

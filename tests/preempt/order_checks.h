@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/paths.h"
 #include "tests/preempt/stopped_program.h"
 
 namespace cupola::preempt_test {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preempt/order_checks.h"
 
 namespace cupola::preempt_test {

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preempt/demand_checks.h"
 #include "tests/preempt/gate_checks.h"
 #include "tests/preempt/order_checks.h"
@@ -27,6 +28,11 @@ struct Planted {
 
   friend void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.bug; }
 };
+
+// The library with this bug.
+std::string Library(const std::string& bug) {
+  return std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + bug + ".so";
+}
 
 bool EndsWithin(Program* program, std::chrono::milliseconds limit) {
   for (const auto start = Clock::now(); Clock::now() - start < limit;) {
@@ -77,8 +83,7 @@ std::string FoundInTries(const std::string& says, const Check& check) {
 class PlantedBug : public testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedBug, IsFound) {
-  const std::string library = std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" +
-                              GetParam().bug + ".so";
+  const std::string library = Library(GetParam().bug);
   std::string found;
   int tries = 0;
   for (; tries < 15 && found.empty(); ++tries) {
@@ -113,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return std::string(one.param.bug); });
 
 TEST(PlantedGateBug, IsFound) {
-  const std::string library = CUPOLA_PLANTED_FOLDER "/libplanted_gate_taken_for_passed.so";
+  const std::string library = Library("gate_taken_for_passed");
   const std::string says = "nobody answered";
   EXPECT_EQ(FoundInTries(says, [&] { return BehindAGate(library, "non-blocking", std::chrono::seconds(2)); }),
             says);
@@ -125,8 +130,7 @@ TEST(PlantedAgentBug, IsFound) {
     const char* beside;
   } all[] = {{"asked_in_call", "non-blocking"}, {"resumed_in_call", "paced"}};
   for (const auto& one : all) {
-    const std::string library =
-        std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
+    const std::string library = Library(one.bug);
     const auto check = [&] {
       return CopyAtAGate(library, one.beside, std::chrono::milliseconds(60), kFewSeconds);
     };
@@ -144,8 +148,7 @@ TEST(PlantedDemandBug, IsFound) {
              {"never_renewed", "its lease was not renewed"},
              {"never_ended", "its demand did not end, though it has waited"}};
   for (const auto& one : all) {
-    const std::string library =
-        std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
+    const std::string library = Library(one.bug);
     const auto check = [&] { return LastsAsLongAsTheKernel(library, one.kind, kFewSeconds); };
     EXPECT_EQ(FoundInTries(one.says, check), one.says) << one.bug;
   }
@@ -154,7 +157,7 @@ TEST(PlantedDemandBug, IsFound) {
 TEST(PlantedOrderBug, IsFound) {
   std::string found;
   for (uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) {
-    found = RandomOrder(CUPOLA_PLANTED_FOLDER "/libplanted_no_guard.so", seed, kFewSeconds);
+    found = RandomOrder(Library("no_guard"), seed, kFewSeconds);
   }
   EXPECT_NE(found.find("behind the begin of"), std::string::npos) << found;
 }
@@ -162,7 +165,7 @@ TEST(PlantedOrderBug, IsFound) {
 TEST(PlantedBetweenBug, IsFound) {
   std::string found;
   for (uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) {
-    found = BetweenLaunchAndGuard(CUPOLA_PLANTED_FOLDER "/libplanted_between_guard.so",
+    found = BetweenLaunchAndGuard(Library("between_guard"),
                                   "non-blocking", seed);
   }
   EXPECT_NE(found.find("ran amid a launch"), std::string::npos) << found;
@@ -171,7 +174,7 @@ TEST(PlantedBetweenBug, IsFound) {
 TEST(PlantedScopeBug, IsFound) {
   std::string found;
   for (int held = 15; held < 1000 && found.empty(); held *= 2) {
-    found = LaunchBesideAWait(CUPOLA_PLANTED_FOLDER "/libplanted_scope_at_once.so",
+    found = LaunchBesideAWait(Library("scope_at_once"),
                               std::chrono::milliseconds(held), kFewSeconds);
   }
   EXPECT_NE(found, "");
@@ -180,13 +183,13 @@ TEST(PlantedScopeBug, IsFound) {
 TEST(PlantedJoinBug, IsFound) {
   const char* says = "is entered behind a guard";
   const std::string found = FoundInTries(says, [] {
-    return HeldAtFirst(CUPOLA_PLANTED_FOLDER "/libplanted_no_join.so", "event", "non-blocking", /*seed=*/1,
+    return HeldAtFirst(Library("no_join"), "event", "non-blocking", /*seed=*/1,
                        kFewSeconds);
   });
   EXPECT_NE(found.find(says), std::string::npos) << found;
   std::string unseen;
   for (uint64_t seed = 1; seed <= 20 && unseen.empty(); ++seed) {
-    unseen = JoinsBySeed(CUPOLA_PLANTED_FOLDER "/libplanted_join_unseen.so", "non-blocking", seed,
+    unseen = JoinsBySeed(Library("join_unseen"), "non-blocking", seed,
                          std::chrono::seconds(10));
   }
   EXPECT_NE(unseen.find("is under way while a guard is made"), std::string::npos) << unseen;
@@ -195,7 +198,7 @@ TEST(PlantedJoinBug, IsFound) {
 TEST(PlantedSlotBug, IsFound) {
   std::string found;
   for (uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) {
-    found = HeldAtFirst(CUPOLA_PLANTED_FOLDER "/libplanted_given_anew.so", "many", "non-blocking",
+    found = HeldAtFirst(Library("given_anew"), "many", "non-blocking",
                         seed, std::chrono::seconds(10));
   }
   EXPECT_NE(found, "");
@@ -211,7 +214,7 @@ TEST(PlantedNetBug, IsFound) {
              {"waits_for_ever", "polls", "20", "it does not end"},
              {"asked_while_kept", "polls", "20", "is entered behind a guard"}};
   const auto run = [](const char* bug, const char* program, const char* limit_ms) {
-    return GoesOn(std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + bug + ".so",
+    return GoesOn(Library(bug),
                   {program, "non-blocking", "attributes"}, limit_ms, kFewSeconds);
   };
   for (const auto& one : all) {
@@ -222,7 +225,7 @@ TEST(PlantedNetBug, IsFound) {
   EXPECT_EQ(run("holds_unseen", "held", "20"), "");
   std::string beside;
   for (uint64_t seed = 1; seed <= 9 && beside.empty(); seed += 2) {
-    beside = PollsBySeed(CUPOLA_PLANTED_FOLDER "/libplanted_none_beside.so", "non-blocking", "attributes",
+    beside = PollsBySeed(Library("none_beside"), "non-blocking", "attributes",
                          seed, std::chrono::seconds(5));
   }
   EXPECT_NE(beside.find("it does not end"), std::string::npos) << beside;
@@ -231,7 +234,7 @@ TEST(PlantedNetBug, IsFound) {
 TEST(PlantedLevelBug, IsFound) {
   const BoardFile board;
   Program program({CUPOLA_LEVELS_APP}, board,
-                  {{"LD_PRELOAD", CUPOLA_PLANTED_FOLDER "/libplanted_level_not_kept.so"}});
+                  {{"LD_PRELOAD", Library("level_not_kept")}});
   EXPECT_EQ(program.Wait(), 99) << program.output();
   EXPECT_NE(program.output().find("shares the level of resumes"), std::string::npos)
       << program.output();
@@ -247,8 +250,7 @@ TEST(PlantedSpatialBug, IsFound) {
              {"no_room_beside", &SecondRequester, "it did not go on"},
              {"behind_another", &LeftOneWithoutAQueue, "resumed behind another"}};
   for (const auto& one : all) {
-    const std::string library =
-        std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
+    const std::string library = Library(one.bug);
     EXPECT_EQ(FoundInTries(one.says, [&] { return one.check(library); }), one.says) << one.bug;
     EXPECT_EQ(one.check(CUPOLA_PRELOAD), "") << one.bug;
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "models/train/plan_builder.h"
+#include "tests/paths.h"
 #include "tests/preempt/stopped_program.h"
 
 namespace cupola::preempt_test {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preempt/stopped_program.h"
 
 namespace cupola::preempt_test {

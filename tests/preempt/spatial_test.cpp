@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preempt/spatial_checks.h"
 
 namespace cupola::preempt_test {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "profiles/claim_word.h"
+#include "tests/paths.h"
 #include "tests/preempt/gate_checks.h"
 #include "tests/preempt/stopped_program.h"
 

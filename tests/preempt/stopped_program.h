@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "sched/board/yield_protocol.h"
+#include "tests/paths.h"
 
 namespace cupola::preempt_test {
 

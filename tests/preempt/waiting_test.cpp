@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preempt/waiting_checks.h"
 
 namespace cupola::preempt_test {

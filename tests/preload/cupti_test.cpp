@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "profiles/feature_file.h"
+#include "tests/paths.h"
 
 namespace cupola::preload_test {
 namespace {

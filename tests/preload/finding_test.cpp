@@ -2,6 +2,7 @@
 // newer and missing drivers.
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preload/preload_run.h"
 
 namespace cupola::preload_test {
@@ -134,7 +135,7 @@ TEST(Finding, DamagedImagesGiveTheDriversError) { ExpectGood(RunProbe({"damaged-
 
 TEST(Finding, ShellsPassItOn) {
   const Outcome outcome =
-      RunProgram({.command = {"/bin/sh", "-c", "exec " CUPOLA_PROBE " launches 5"}});
+      RunProgram({.command = {"/bin/sh", "-c", std::string("exec ") + CUPOLA_PROBE + " launches 5"}});
   ExpectGood(outcome);
   ASSERT_EQ(outcome.records.size(), 1u);
   EXPECT_EQ(outcome.records[0].list.size(), 5u);

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preload/board_files.h"
 #include "tests/preload/preload_run.h"
 

@@ -1,6 +1,7 @@
 // Tests Cupola over a driver of CUDA 12.4 (older_driver/): a null driver that exports only what that driver exports.
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preload/preload_run.h"
 
 namespace cupola::preload_test {

@@ -1,3 +1,4 @@
+#include "tests/paths.h"
 #include "tests/preload/preload_run.h"
 
 #include <algorithm>
@@ -87,7 +88,7 @@ Records ReadRecords(const std::filesystem::path& path) {
 [[noreturn]] void BecomeProgram(const RunOptions& options, const std::filesystem::path& folder) {
   std::vector<std::string> environment;
   environment.push_back("PATH=/usr/bin:/bin");
-  if (options.preload) environment.push_back("LD_PRELOAD=" CUPOLA_PRELOAD);
+  if (options.preload) environment.push_back(std::string("LD_PRELOAD=") + CUPOLA_PRELOAD);
   if (options.record) environment.push_back("CUPOLA_RECORDS=" + (folder / "records").string());
   if (!options.driver.empty()) environment.push_back("CUPOLA_DRIVER=" + options.driver);
   for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);

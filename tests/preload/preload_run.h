@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "profiles/launch_record.h"
+#include "tests/paths.h"
 
 namespace cupola::preload_test {
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/preload/preload_run.h"
 
 namespace cupola::preload_test {

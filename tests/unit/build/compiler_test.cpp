@@ -8,6 +8,7 @@
 
 #include "base/private_folder.h"
 #include "device/compiler/fatbin/cubin.h"
+#include "tests/paths.h"
 
 namespace cupola::build {
 namespace {

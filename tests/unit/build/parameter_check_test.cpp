@@ -15,6 +15,7 @@
 #include "device/compiler/ptx/write.h"
 #include "device/compiler/store/bundle.h"
 #include "device/runtime/preempt_control.h"
+#include "tests/paths.h"
 #include "tests/unit/build/real_ptxas.h"
 
 namespace cupola::build {

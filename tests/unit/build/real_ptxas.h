@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "device/compiler/build/compiler.h"
+#include "tests/paths.h"
 
 namespace cupola::build {
 

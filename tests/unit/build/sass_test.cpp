@@ -9,6 +9,7 @@
 #include <set>
 
 #include "device/compiler/build/compiler.h"
+#include "tests/paths.h"
 #include "tests/unit/build/multiply_add_registers.h"
 
 namespace cupola::build {
@@ -196,6 +197,7 @@ TEST_F(SassTest, EveryRowOfTheTableIsProven) {
   }
 #define CUPOLA_SASS(code, name) EXPECT_TRUE(proven.contains(name)) << name;
 #include "device/compiler/build/sass_opcodes.def"
+#include "tests/paths.h"
 #undef CUPOLA_SASS
 }
 

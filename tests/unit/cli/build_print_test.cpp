@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "device/compiler/store/bundle.h"
+#include "tests/paths.h"
 
 namespace cupola {
 namespace {
@@ -59,7 +60,7 @@ const BuildFacts kFacts{"/store", "ptxas cuda_13.0", 90, 1.25, {"libplugin.so"}}
 
 // CUPOLA_REBASE=1 writes the file anew.
 TEST(BuildPrint, TheTable) {
-  const std::string path = CUPOLA_SOURCE_DIR "/tests/golden/cli/build_table.txt";
+  const std::string path = std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/cli/build_table.txt";
   const std::string text = BuildText(Sample(), kFacts, {});
   if (settings::Flag("CUPOLA_REBASE")) std::ofstream(path) << text;
   std::ifstream file(path);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/prng.h"
+#include "tests/paths.h"
 
 namespace cupola::passes {
 namespace {
@@ -204,7 +205,7 @@ const std::vector<std::string>& FlepKernels() {
 
 Result<sim::GoldenKernel> MakeFlepKernel(const std::string& name, uint32_t blocks) {
   const auto* entry = std::ranges::find(kEntries, name, &Entry::name);
-  std::ifstream file(CUPOLA_FLEP_PTX_FOLDER "/" + name + ".ptx");
+  std::ifstream file(std::string(CUPOLA_FLEP_PTX_FOLDER) + "/" + name + ".ptx");
   if (entry == std::end(kEntries) || !file) {
     return MakeError(ErrorCode::kNotFound, "no PTX of " + name);
   }

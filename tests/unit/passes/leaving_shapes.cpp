@@ -8,6 +8,7 @@
 
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/write.h"
+#include "tests/paths.h"
 
 namespace cupola::passes {
 namespace {
@@ -27,7 +28,7 @@ uint32_t Mask(uint32_t pattern, uint32_t warp) {
 const std::map<std::string, std::string>& Texts() {
   static const auto texts = [] {
     std::map<std::string, std::string> made;
-#ifdef CUPOLA_LEAVING_SHAPES
+#ifdef CUPOLA_NVCC_KERNELS
     std::ifstream file(CUPOLA_LEAVING_SHAPES);
     std::stringstream text;
     text << file.rdbuf();

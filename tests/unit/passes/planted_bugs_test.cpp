@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "tests/paths.h"
 #include "tests/unit/passes/preempt_bed.h"
 
 namespace cupola::passes {
@@ -174,7 +175,7 @@ class PlantedBugTest : public testing::TestWithParam<Bug> {};
 TEST_P(PlantedBugTest, IsFound) {
   const Bug& bug = GetParam();
   auto subject = MakeSubject(
-      std::string(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels/") + bug.kernel + ".ptx",
+      std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/passes/kernels/" + bug.kernel + ".ptx",
       bug.launches);
   ASSERT_TRUE(subject) << subject.error().ToString();
   ASSERT_EQ(Search(*subject, bug, 3), "");

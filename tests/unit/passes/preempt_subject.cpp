@@ -11,6 +11,7 @@
 #include "device/compiler/ptx/write.h"
 #include "device/runtime/preempt_control.h"
 #include "device/sim/stepped/search.h"
+#include "tests/paths.h"
 
 namespace cupola::passes {
 namespace {
@@ -84,7 +85,7 @@ Status RunOriginal(Subject& subject, uint32_t launches) {
 }  // namespace
 
 std::vector<std::filesystem::path> PassKernelFiles() {
-  return sim::PtxFilesIn(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels");
+  return sim::PtxFilesIn(std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/passes/kernels");
 }
 
 size_t Replace(std::string& text, const std::string& before, const std::string& after) {

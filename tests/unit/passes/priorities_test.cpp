@@ -2,6 +2,7 @@
 // run, which uniformly random schedules hardly come to.
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/unit/passes/preempt_bed.h"
 
 namespace cupola::passes {
@@ -10,7 +11,7 @@ namespace {
 class PrioritiesTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PrioritiesTest, OneMayBeFarAhead) {
-  auto subject = MakeSubject(std::string(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels/") +
+  auto subject = MakeSubject(std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/passes/kernels/" +
                              GetParam() + ".ptx");
   ASSERT_TRUE(subject) << subject.error().ToString();
   const uint64_t runs = 60;

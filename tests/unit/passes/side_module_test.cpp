@@ -15,6 +15,7 @@
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/validate.h"
 #include "device/compiler/ptx/write.h"
+#include "tests/paths.h"
 
 namespace cupola::passes {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "base/prng.h"
 #include "device/runtime/preempt_control.h"
+#include "tests/paths.h"
 #include "tests/unit/passes/flep_kernels.h"
 #include "tests/unit/passes/preempt_bed.h"
 #include "tests/unit/passes/stop_chooser.h"
@@ -157,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, GoldenStopsTest, testing::ValuesIn(PassKernelF
 
 // ---- the evaluation's kernels ---------------------------------------------------------------
 
-#ifdef CUPOLA_FLEP_PTX_FOLDER
+#ifdef CUPOLA_NVCC_KERNELS
 
 Result<Subject> MakeFlepSubject(const std::string& name, uint32_t blocks) {
   auto kernel = MakeFlepKernel(name, blocks);
@@ -270,7 +271,7 @@ const StopBug kStopBugs[] = {
      "mov.u32 %cupola_t0, 1;", "stops after"},
     {"SlicesBeginAtBlock0", "reductions", kCut, "add.u32 %cupola_x, %cupola_x, %cupola_t0;\n\tmov",
      "mov", "cut after 1"},
-#ifdef CUPOLA_FLEP_PTX_FOLDER
+#ifdef CUPOLA_NVCC_KERNELS
     {"TheClaimAheadIsLost", "flep/spmv", int(Form::kTemporal),
      "\tsub.u32 %cupola_current, %cupola_ahead, %cupola_t0;",
      "\tbra.uni $cupola_tell_yield;\n\tsub.u32 %cupola_current, %cupola_ahead, %cupola_t0;",
@@ -285,10 +286,10 @@ const StopBug kStopBugs[] = {
 
 Result<Subject> SubjectOf(const StopBug& bug) {
   const std::string name = bug.kernel;
-#ifdef CUPOLA_FLEP_PTX_FOLDER
+#ifdef CUPOLA_NVCC_KERNELS
   if (name.starts_with("flep/")) return MakeFlepSubject(name.substr(5), 4);
 #endif
-  return MakeSubject(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels/" + name + ".ptx");
+  return MakeSubject(std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/passes/kernels/" + name + ".ptx");
 }
 
 class StopBugTest : public testing::TestWithParam<StopBug> {};

@@ -13,6 +13,7 @@
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/write.h"
 #include "device/runtime/master_image.h"
+#include "tests/paths.h"
 #include "tests/unit/sim/golden_kernel.h"
 
 namespace cupola::passes {

@@ -10,6 +10,7 @@
 #include "device/runtime/master_image.h"
 #include "device/runtime/task_grid.h"
 #include "device/sim/stepped/search.h"
+#include "tests/paths.h"
 #include "tests/unit/passes/leaving_shapes.h"
 #include "tests/unit/passes/preempt_subject.h"
 

@@ -10,6 +10,7 @@
 
 #include "base/prng.h"
 #include "profiles/profile_file.h"
+#include "tests/paths.h"
 
 namespace cupola::profiles {
 namespace {

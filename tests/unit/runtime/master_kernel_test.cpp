@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "device/runtime/task_record.h"
 #include "planted_bugs.h"
+#include "tests/paths.h"
 #include "tests/unit/runtime/task_bed.h"
 
 namespace cupola::runtime {

@@ -1,3 +1,4 @@
+#include "tests/paths.h"
 #include "tests/unit/sim/golden_kernel.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +95,7 @@ std::vector<std::filesystem::path> PtxFilesIn(const std::filesystem::path& folde
 }
 
 std::vector<std::filesystem::path> GoldenKernelFiles() {
-  return PtxFilesIn(CUPOLA_SOURCE_DIR "/tests/golden/sim");
+  return PtxFilesIn(std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/sim");
 }
 
 Result<GoldenKernel> ReadGoldenKernel(const std::filesystem::path& path) {

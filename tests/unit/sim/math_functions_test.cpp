@@ -15,6 +15,7 @@
 #include "base/prng.h"
 #include "device/sim/exec/device.h"
 #include "device/sim/exec/submit_and_wait.h"
+#include "tests/paths.h"
 
 namespace cupola::sim {
 namespace {
@@ -46,8 +47,7 @@ class MathFunctionsTest : public testing::Test {
     const std::string out =
         testing::TempDir() + "/math_functions_" + std::to_string(getpid()) + ".ptx";
     const std::string command = std::string(CUPOLA_TEST_NVCC) +
-                                " -std=c++17 -arch=sm_90 -ptx -I" CUPOLA_SOURCE_DIR
-                                " " CUPOLA_SOURCE_DIR
+                                " -std=c++17 -arch=sm_90 -ptx -I" + CUPOLA_SOURCE_DIR + " " + CUPOLA_SOURCE_DIR +
                                 "/tests/unit/sim/kernels/math_functions.cu -o " +
                                 out;
     ASSERT_EQ(std::system(command.c_str()), 0);

@@ -17,6 +17,7 @@
 #include "base/prng.h"
 #include "device/sim/exec/device.h"
 #include "device/sim/exec/submit_and_wait.h"
+#include "tests/paths.h"
 
 namespace cupola::sim {
 namespace {
@@ -27,7 +28,7 @@ const std::string& Ptx() {
     const std::string out =
         testing::TempDir() + "/real_kernels_" + std::to_string(getpid()) + ".ptx";
     const std::string command = std::string(CUPOLA_TEST_NVCC) +
-                                " -std=c++17 -arch=sm_90 -ptx " CUPOLA_SOURCE_DIR
+                                " -std=c++17 -arch=sm_90 -ptx " + CUPOLA_SOURCE_DIR +
                                 "/tests/unit/sim/kernels/real_kernels.cu -o " +
                                 out;
     if (std::system(command.c_str()) != 0) return std::string();

@@ -8,9 +8,11 @@
 #include <sstream>
 #include <string>
 
+#include "tests/paths.h"
+
 namespace {
 
-constexpr char kLibrary[] = CUPOLA_BINARY_DIR "/lib/sim/libcudart.so.13";
+const std::string kLibrary = std::string(CUPOLA_BINARY_DIR) + "/lib/sim/libcudart.so.13";
 
 std::string Output(const std::string& command) {
   std::string text;
@@ -40,7 +42,7 @@ std::set<std::string> Symbols(const std::string& path, bool defined, bool with_w
 }
 
 TEST(LibcudartTest, NeedsNothingButTheCLibrary) {
-  std::istringstream lines(Output("readelf -dW " + std::string(kLibrary)));
+  std::istringstream lines(Output("readelf -dW " + kLibrary));
   const std::set<std::string> allowed{"[libc.so.6]", "[libm.so.6]", "[libdl.so.2]",
                                       "[libpthread.so.0]", "[ld-linux-x86-64.so.2]"};
   std::string soname;
@@ -64,7 +66,7 @@ TEST(LibcudartTest, ExportsWhatTheToolkitsRuntimeExports) {
 }
 
 TEST(LibcudartTest, ImplementsWhatTheProgramsCall) {
-  const std::filesystem::path folder = CUPOLA_BINARY_DIR "/apps/shared";
+  const std::filesystem::path folder = std::string(CUPOLA_BINARY_DIR) + "/apps/shared";
   if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "the programs are not built";
   const std::set<std::string> implemented = Symbols(kLibrary, true, false);
   int calls = 0;

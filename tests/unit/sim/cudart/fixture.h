@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "tests/paths.h"
+
 extern "C" {
 void** __cudaRegisterFatBinary(void* image);
 void __cudaRegisterFatBinaryEnd(void** handle);
@@ -43,7 +45,7 @@ inline constexpr char kModule[] = R"(.version 8.0
 class CudartTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    ASSERT_NE(dlopen(CUPOLA_BINARY_DIR "/lib/sim/libcuda.so.1", RTLD_NOW), nullptr) << dlerror();
+    ASSERT_NE(dlopen((std::string(CUPOLA_BINARY_DIR) + "/lib/sim/libcuda.so.1").c_str(), RTLD_NOW), nullptr) << dlerror();
     static void** handle = nullptr;
     if (handle != nullptr) return;
     handle = __cudaRegisterFatBinary(const_cast<char*>(kModule));

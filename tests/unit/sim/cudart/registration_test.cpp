@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/paths.h"
 #include "tests/unit/sim/cudart/fixture.h"
 
 extern "C" void __cudaUnregisterFatBinary(void** handle);
@@ -108,7 +109,7 @@ TEST_F(RegistrationTest, WhatWasNeverUsedIsOnlyForgotten) {
   static void** handle = Register(image);
   std::atexit([] { __cudaUnregisterFatBinary(handle); });
   uint32_t* words = nullptr;
-  if (dlopen(CUPOLA_BINARY_DIR "/lib/sim/libcuda.so.1", RTLD_NOW) == nullptr) _exit(3);
+  if (dlopen((std::string(CUPOLA_BINARY_DIR) + "/lib/sim/libcuda.so.1").c_str(), RTLD_NOW) == nullptr) _exit(3);
   if (cudaMallocManaged(reinterpret_cast<void**>(&words), 8, cudaMemAttachGlobal) != cudaSuccess) {
     _exit(4);
   }

@@ -12,9 +12,11 @@
 #include <sstream>
 #include <string>
 
+#include "tests/paths.h"
+
 namespace {
 
-constexpr char kLibrary[] = CUPOLA_BINARY_DIR "/lib/sim/libcuda.so.1";
+const std::string kLibrary = std::string(CUPOLA_BINARY_DIR) + "/lib/sim/libcuda.so.1";
 
 std::string Output(const std::string& command) {
   std::string text;
@@ -38,7 +40,7 @@ std::set<std::string> Exports(const std::string& path) {
 class LibcudaTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    library_ = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(kLibrary.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
   }
   template <typename Call>
@@ -57,7 +59,7 @@ TEST_F(LibcudaTest, ExportsWhatTheDriverExports) {
 }
 
 TEST_F(LibcudaTest, NeedsNothingButTheCLibrary) {
-  std::istringstream lines(Output("readelf -d " + std::string(kLibrary)));
+  std::istringstream lines(Output("readelf -d " + kLibrary));
   const std::set<std::string> allowed{"[libc.so.6]", "[libm.so.6]", "[ld-linux-x86-64.so.2]"};
   bool has_soname = false;
   int needed = 0;
