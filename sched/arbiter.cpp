@@ -213,10 +213,12 @@ void Arbiter::Observe(ClientId id, const Observation& observation) {
     client.launch.remaining_ns = observation.remaining_ns;
     client.launch.foreseen_ns = observation.remaining_ns;
   }
-  // A client knows only its own part of the cost: the time from being asked to having left.
+  // A client knows only its own part of the cost: the time from being asked to having left. Until it comes to a gate it does
+  // what it would do anyway, for as long as a whole graph perhaps; no more than usual of that is a reason for longer turns.
   const uint64_t switch_ns = observation.shares_context ? 0 : switch_ns_;
   client.leaving_ns = observation.overhead_ns;
-  client.launch.overhead_ns = observation.overhead_ns != 0 ? observation.overhead_ns + switch_ns
+  const uint64_t most_ns = observation.can_preempt ? kNever : default_overhead_ns_;
+  client.launch.overhead_ns = observation.overhead_ns != 0 ? std::min(observation.overhead_ns, most_ns) + switch_ns
                                                            : default_overhead_ns_;
   client.launch.sms = observation.sms;
   client.stopped = observation.stopped;

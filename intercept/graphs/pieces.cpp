@@ -267,11 +267,11 @@ std::vector<PiecedGraph*> AwaitNews(bool soon, std::vector<PiecedGraph*>* gone) 
   const MutexLock lock(all_mutex);
   if (!has_news) {
     timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += kLookNs;
     if (until.tv_nsec >= 1'000'000'000) until = {until.tv_sec + 1, until.tv_nsec - 1'000'000'000};
     if (soon) {
-      pthread_cond_timedwait(&news, &all_mutex, &until);
+      pthread_cond_clockwait(&news, &all_mutex, CLOCK_MONOTONIC, &until);
     } else {
       pthread_cond_wait(&news, &all_mutex);
     }

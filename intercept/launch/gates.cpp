@@ -86,16 +86,6 @@ bool PutGate(LaunchContext& context, const Launch& launch) {
   return true;
 }
 
-// The largest value of the contexts that have pieces under way; 0 = there are none, or none knows it.
-uint64_t LargestOfPieces(const GpuBoard& gpu, std::atomic<uint64_t> PieceQueue::* value) {
-  uint64_t largest = 0;
-  ForEachContext([&](const LaunchContext& context) {
-    if (context.gpu != &gpu || context.pieces.left() == 0) return;
-    largest = std::max(largest, (context.pieces.*value).load(std::memory_order_relaxed));
-  });
-  return largest;
-}
-
 uint64_t PlainBetweenGatesNs(const GpuBoard& gpu) {
   const uint64_t ns = gpu.demand.time_per_launch.ns();
   return ns * LaunchesBetweenGates(ns);
@@ -115,13 +105,26 @@ bool GatesMayHold(const LaunchContext& context) noexcept {
 }
 
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept {
-  const uint64_t piece_ns = LargestOfPieces(gpu, &PieceQueue::longest_ns);
+  uint64_t piece_ns = 0;
+  ForEachContext([&](const LaunchContext& context) {
+    if (context.gpu != &gpu || context.pieces.left() == 0) return;
+    piece_ns = std::max(piece_ns, context.pieces.longest_ns.load(std::memory_order_relaxed));
+  });
   return piece_ns != 0 ? piece_ns : PlainBetweenGatesNs(gpu);
 }
 
 uint64_t MeanTimeToGateNs(const GpuBoard& gpu) noexcept {
-  const uint64_t rest_ns = LargestOfPieces(gpu, &PieceQueue::mean_rest_ns);
-  return rest_ns != 0 ? rest_ns : PlainBetweenGatesNs(gpu) / 2;
+  bool are_pieces = false;
+  uint64_t rest_ns = 0;
+  ForEachContext([&](const LaunchContext& context) {
+    const PieceQueue& pieces = context.pieces;
+    if (context.gpu != &gpu) return;
+    const bool are_last = pieces.last_launch.load() == gpu.demand.plain_launches.load();
+    if (pieces.left() == 0 && pieces.pending() == 0 && !are_last) return;
+    are_pieces = true;
+    rest_ns = std::max(rest_ns, pieces.mean_rest_ns.load(std::memory_order_relaxed));
+  });
+  return are_pieces ? rest_ns : PlainBetweenGatesNs(gpu) / 2;
 }
 
 void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& stream,

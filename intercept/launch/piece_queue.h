@@ -24,6 +24,7 @@ struct PieceQueue {
   void* words = nullptr;
   std::atomic<CUdeviceptr> words_device{0};  ///< 0 = they are not registered with the context
   std::atomic<uint32_t> given{0};            ///< pieces that were put into streams, ever
+  std::atomic<uint64_t> last_launch{0};      ///< DemandState::plain_launches when a graph last went in pieces
   std::atomic<uint64_t> stream{0};           ///< id of the program's stream whose launch had the last one
   std::atomic<uint64_t> longest_ns{0};       ///< expected time of the longest piece of the last graph; 0 = not known
   std::atomic<uint64_t> mean_rest_ns{0};     ///< of the last graph, until a piece under way has ended, on average; 0 = not known

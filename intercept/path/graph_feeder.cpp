@@ -34,7 +34,8 @@ constexpr uint32_t kMostFed = 32;
 constexpr uint32_t kMostBeforeNext = 8;
 // So much work is deferred at a time: a call that may wait, such as one that allocates memory, waits for it.
 constexpr uint64_t kMostPendingNs = 500'000'000;
-constexpr long kLookNs = 500'000;      // between two looks whether there is room
+// Between two looks whether there is room: until so many pieces have ended as must, by their usual time, within these limits.
+constexpr uint64_t kLookNs = 500'000, kLongestLookNs = 1'500'000;
 constexpr size_t kStackBytes = 256 << 10;
 
 /// A deferred launch.
@@ -147,16 +148,36 @@ bool FeedAll() {
   return has_fed;
 }
 
-// Takes in what has arrived; if there is nothing to do at all, waits for that.
-void AwaitJobs() {
-  bool has_jobs = false;
-  {
-    const MutexLock lock(feed_mutex);
-    has_jobs = jobs != nullptr && !jobs->empty();
+// When the next look is due, of the first jobs of all contexts; 0 = there are no jobs.
+uint64_t NextLookNs() {
+  const MutexLock lock(feed_mutex);
+  if (jobs == nullptr || jobs->empty()) return 0;
+  uint64_t next_ns = kLongestLookNs;
+  for (const Job& job : *jobs) {
+    const uint32_t left = job.row.context().pieces.left();
+    const uint32_t most = job.has_begun ? kMostFed - PieceRow::kPiecesAWrite : kMostBeforeNext;
+    const uint64_t piece_ns = job.row.set().expected_ns / std::max<uint32_t>(job.row.size(), 1);
+    next_ns = std::min(next_ns, left > most ? (left - most) * piece_ns : 0);
   }
+  return std::max(next_ns, kLookNs);
+}
+
+// Takes in what has arrived; waits for that until the next look is due, or for ever if there is nothing to do at all.
+void AwaitJobs() {
+  const uint64_t next_ns = NextLookNs();
+  timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += static_cast<long>(next_ns);
+  if (until.tv_nsec >= 1'000'000'000) until = {until.tv_sec + 1, until.tv_nsec - 1'000'000'000};
   {
     const MutexLock lock(arrived_mutex);
-    while (!has_jobs && (arrived->empty() || at_exit.load())) pthread_cond_wait(&has_arrived, &arrived_mutex);
+    while (arrived->empty() || at_exit.load()) {
+      if (next_ns == 0) {
+        pthread_cond_wait(&has_arrived, &arrived_mutex);
+      } else if (pthread_cond_clockwait(&has_arrived, &arrived_mutex, CLOCK_MONOTONIC, &until) != 0) {
+        break;
+      }
+    }
   }
   // In this order, so that OnContextEnds sees each job in one list or the other.
   const MutexLock feed_lock(feed_mutex);
@@ -180,8 +201,6 @@ void* FeedForEver(void*) {
     }
     LetContextGo();
     launch_counters.feed_ns.store(ProcessorNs(), std::memory_order_relaxed);
-    const timespec nap{0, kLookNs};
-    nanosleep(&nap, nullptr);
   }
 }
 

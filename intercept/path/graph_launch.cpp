@@ -90,6 +90,7 @@ bool LaunchPieces(LaunchContext& context, const Launch& launch, const StreamKey&
     row.End();
     return false;
   }
+  context.pieces.last_launch.store(context.gpu->demand.plain_launches.load());
   Count(set.is_cut ? launch_counters.graphs_in_pieces : launch_counters.priorities);
   const uint64_t guarded_ns = row.HasNodes() ? nodes->ns() : 0;  // counted as they end
   if (set.is_cut) CountStopsBetween(*context.gpu, set.expected_ns - std::min(guarded_ns, set.expected_ns));
