@@ -75,7 +75,7 @@ void Lanes(Warp& warp, const Insn& in, uint32_t active) {
   const auto* b = warp.Row<CellOf<T>>(in.b);
   const auto* c = warp.Row<CellOf<T>>(in.c);
   const uint8_t flags = in.flags;
-  ForLanes(active, [=](uint32_t lane) {
+  ForCells(active, [=](uint32_t lane) {
     T x = ReadCell<T>(a, lane), y = ReadCell<T>(b, lane), z = ReadCell<T>(c, lane);
     if constexpr (std::is_same_v<T, float> && !kPlain) {
       if ((flags & kFtz) != 0) {

@@ -127,35 +127,36 @@ VectorShape ShapeOf(Warp& warp, const Insn& in) {
           list + 4 + list[1]};
 }
 
-void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
-  const VectorShape shape = ShapeOf(warp, in);
+// kBytes: of an element.
+template <uint32_t kBytes>
+void LoadElements(Warp& warp, const Insn& in, uint32_t active, const VectorShape& shape) {
   const AddressReader address(warp, in);
-  const uint32_t total = shape.bytes * shape.count;
+  const uint32_t total = kBytes * shape.count;
+  const bool read_only = (in.small & kReadOnly) != 0;
   uint64_t seen = address(std::countr_zero(active));
   ForLanes(active, [&](uint32_t lane) {
     const uint8_t* p = ResolveIn(shape.space, warp, address(lane), total, lane);
     if (p == nullptr) return;
     alignas(16) uint8_t buffer[32];
-    const bool read_only = (in.small & kReadOnly) != 0;
     CopyWhole(buffer, read_only ? ThroughCache(warp, p, total) : p, total);
     if (warp.observer != nullptr)
       warp.observer->Read(warp, lane, ReadOnlyAccess(in, p, total), buffer);
     for (uint32_t i = 0; i < shape.count; ++i) {
       if (shape.cells[i] == 16) {
         std::memcpy(warp.Row<uint8_t>(shape.refs[i]) + lane * 16, buffer + i * 16, 16);
-        continue;
-      }
-      uint64_t value = 0;
-      std::memcpy(&value, buffer + i * shape.bytes, shape.bytes);
-      seen = Mixed(seen, value);
-      if (shape.is_signed) {
-        const uint32_t shift = 64 - shape.bytes * 8;
-        value = static_cast<uint64_t>(static_cast<int64_t>(value << shift) >> shift);
-      }
-      if (shape.cells[i] == 8) {
-        warp.Row<uint64_t>(shape.refs[i])[lane] = value;
-      } else {
-        warp.Row<uint32_t>(shape.refs[i])[lane] = static_cast<uint32_t>(value);
+      } else if constexpr (kBytes <= 8) {
+        uint64_t value = 0;
+        std::memcpy(&value, buffer + i * kBytes, kBytes);
+        seen = Mixed(seen, value);
+        if (shape.is_signed) {
+          constexpr uint32_t kShift = 64 - kBytes * 8;
+          value = static_cast<uint64_t>(static_cast<int64_t>(value << kShift) >> kShift);
+        }
+        if (shape.cells[i] == 8) {
+          warp.Row<uint64_t>(shape.refs[i])[lane] = value;
+        } else {
+          warp.Row<uint32_t>(shape.refs[i])[lane] = static_cast<uint32_t>(value);
+        }
       }
     }
   });
@@ -163,6 +164,22 @@ void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
     if ((in.small & kAcquire) != 0) std::atomic_thread_fence(std::memory_order_acquire);
     warp.rested = true;
     warp.CountLook(seen);
+  }
+}
+
+void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
+  const VectorShape shape = ShapeOf(warp, in);
+  switch (shape.bytes) {
+    case 16:
+      return LoadElements<16>(warp, in, active, shape);
+    case 8:
+      return LoadElements<8>(warp, in, active, shape);
+    case 4:
+      return LoadElements<4>(warp, in, active, shape);
+    case 2:
+      return LoadElements<2>(warp, in, active, shape);
+    default:
+      return LoadElements<1>(warp, in, active, shape);
   }
 }
 

@@ -1,4 +1,5 @@
 // Executes a warp: chooses which lanes run, and runs them one instruction after the other.
+#include <emmintrin.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,11 +15,27 @@ constexpr uint32_t kMaxLocalBytes = 512u << 10;  // per lane, as on sm_90
 
 /// The lanes that could run now.
 uint32_t ReadyLanes(const Warp& warp) {
-  uint32_t ready = 0;
-  ForLanes(warp.live, [&](uint32_t lane) {
-    if (warp.status[lane] == LaneStatus::kReady) ready |= 1u << lane;
-  });
-  return ready;
+  static_assert(sizeof(LaneStatus) == 1 && kLanes == 32);
+  const __m128i ready = _mm_set1_epi8(static_cast<char>(LaneStatus::kReady));
+  const auto* status = reinterpret_cast<const __m128i*>(warp.status.data());
+  const auto are_ready = [&](uint32_t half) {
+    return static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(status + half), ready)));
+  };
+  return warp.live & (are_ready(0) | are_ready(1) << 16);
+}
+
+/// The lanes that are where `lane` is: of the same frame, at the same pc. Those that have exited are anywhere.
+uint32_t LanesBeside(const Warp& warp, uint32_t lane) {
+  const __m128i pc = _mm_set1_epi32(static_cast<int>(warp.pc[lane]));
+  const __m128i frame = _mm_set1_epi32(static_cast<int>(warp.frame[lane]));
+  uint32_t beside = 0;
+  for (uint32_t at = 0; at < kLanes; at += 4) {
+    const __m128i pcs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&warp.pc[at]));
+    const __m128i frames = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&warp.frame[at]));
+    const __m128i same = _mm_and_si128(_mm_cmpeq_epi32(pcs, pc), _mm_cmpeq_epi32(frames, frame));
+    beside |= static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(same))) << at;
+  }
+  return beside;
 }
 
 /// The lane whose group runs next. The deepest frame goes first, so that the lanes of a callee
@@ -54,17 +71,17 @@ bool Choose(Warp& warp) {
     warp.favoured = warp.favoured != 0 ? 0 : 1u << LongestWaitingLane(warp, ready);
   }
   if ((warp.favoured & ready) == 0) warp.favoured = 0;
-  const uint32_t lead = LeadingLane(warp, warp.favoured != 0 ? warp.favoured & ready : ready);
-  uint32_t merge = kNeverMerge;
-  uint32_t group = 0;
-  ForLanes(ready, [&](uint32_t lane) {
-    if (warp.frame[lane] != warp.frame[lead]) return;
-    if (warp.pc[lane] == warp.pc[lead]) {
-      group |= 1u << lane;
-    } else if (warp.pc[lane] > warp.pc[lead] && warp.pc[lane] < merge) {
-      merge = warp.pc[lane];
-    }
-  });
+  uint32_t lead = std::countr_zero(ready), merge = kNeverMerge;
+  uint32_t group = LanesBeside(warp, lead) & ready;
+  if (group != ready) {  // most often all are at one place
+    lead = LeadingLane(warp, warp.favoured != 0 ? warp.favoured & ready : ready);
+    group = LanesBeside(warp, lead) & ready;
+    ForLanes(ready & ~group, [&](uint32_t lane) {
+      if (warp.frame[lane] == warp.frame[lead] && warp.pc[lane] > warp.pc[lead] && warp.pc[lane] < merge) {
+        merge = warp.pc[lane];
+      }
+    });
+  }
   ++warp.turn;
   ForLanes(group, [&](uint32_t lane) { warp.ran_at[lane] = warp.turn; });
   if (warp.favoured != 0) warp.favoured |= group;
