@@ -182,13 +182,6 @@ void MemoryModel::WaitForCopies(ThreadId id, bool bulk, uint32_t pending) {
 
 // ---- races ----------------------------------------------------------------------------------
 
-/// Whether causality orders what the thread `before` does now behind the access `entry`.
-bool MemoryModel::Ordered(const Entry& entry, ThreadId before) const {
-  if (entry.thread == before) return true;
-  const auto& epochs = threads_[before].known.epochs;
-  return entry.thread < epochs.size() && epochs[entry.thread] >= entry.epoch;
-}
-
 bool MemoryModel::OrderedAtStart(const Entry& entry, ThreadId before) const {
   const Snapshot& known = threads_[before].at_start;
   return known != nullptr && entry.thread < known->epochs.size() &&
@@ -213,6 +206,7 @@ void MemoryModel::Report(uint64_t address, const Entry& first, const Entry& seco
 /// Checks a new access to a word against the earlier ones, and keeps it for later ones.
 void MemoryModel::CheckWord(uint64_t word, Entry entry, bool same_value) {
   std::vector<Entry>& entries = words_[word];
+  const std::span<const uint32_t> known = threads_[entry.thread].known.epochs;
   for (size_t i = 0; i < entries.size();) {
     Entry& old = entries[i];
     const uint8_t common = old.mask & entry.mask;
@@ -220,7 +214,8 @@ void MemoryModel::CheckWord(uint64_t word, Entry entry, bool same_value) {
       ++i;
       continue;
     }
-    const bool ordered = Ordered(old, entry.thread);
+    // Whether causality orders the new access behind the old one. A word that many threads poll has an entry of each.
+    const bool ordered = old.thread == entry.thread || (old.thread < known.size() && known[old.thread] >= old.epoch);
     if (!ordered && (old.write || entry.write)) {
       const Scope needed = Between(threads_[old.thread].block, threads_[entry.thread].block);
       const bool strong = old.strong && entry.strong && std::min(old.scope, entry.scope) >= needed;

@@ -137,7 +137,6 @@ class MemoryModel {
   };
 
   Snapshot Release(ThreadId thread);
-  bool Ordered(const Entry& entry, ThreadId before) const;
   bool OrderedAtStart(const Entry& entry, ThreadId before) const;
   Scope Between(uint32_t block_a, uint32_t block_b) const;
   void Check(ThreadId thread, const Access& access, uint64_t site, bool write, bool same_value);
