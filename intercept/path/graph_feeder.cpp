@@ -25,16 +25,20 @@
 namespace cupola::intercept {
 namespace {
 
-// So many pieces are kept in the driver's queue, which is work for milliseconds. Where it is kept full the driver waits for
+// At most so many pieces are in the driver's queue, which is work for milliseconds. Where it is kept full the driver waits for
 // room again and again, though it takes as many pieces at once: the feeder then took half of a processor, and stops came late.
-constexpr uint32_t kMostFed = 32;
+constexpr uint32_t kMostFed = 40;
+// The next ones follow when those that are left are work for this time, or so few. Many pieces at a time, since a thread that
+// has slept takes twice as long for each of eight as for each of 32 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
+constexpr uint64_t kReserveNs = 1'500'000;
+constexpr uint32_t kLeastReserve = 8, kMostReserve = 24;
 // The pieces of the next launch follow when no more than these are left of those before. While pieces are put behind the wait
 // for the program's stream, with much left before it, another process that takes turns with this one on the GPU is answered
 // late: p99 of a server 3.5 ms in place of 2.1 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
 constexpr uint32_t kMostBeforeNext = 8;
 // So much work is deferred at a time: a call that may wait, such as one that allocates memory, waits for it.
 constexpr uint64_t kMostPendingNs = 500'000'000;
-// Between two looks whether there is room: until so many pieces have ended as must, by their usual time, within these limits.
+// Between two looks whether there is room: until as many pieces have ended as must, by their usual time, within these limits.
 constexpr uint64_t kLookNs = 500'000, kLongestLookNs = 1'500'000;
 constexpr size_t kStackBytes = 256 << 10;
 
@@ -110,15 +114,28 @@ enum class Step : uint8_t {
   kOver,     ///< the job has ended
 };
 
+// The usual time of one of its pieces.
+uint64_t PieceNs(const Job& job) {
+  return job.row.set().expected_ns / std::max<uint32_t>(job.row.size(), 1);
+}
+
+// The next pieces of the job are put in when no more than these are left.
+uint32_t ReserveOf(const Job& job) {
+  if (!job.has_begun) return kMostBeforeNext;
+  return std::clamp(static_cast<uint32_t>(kReserveNs / (PieceNs(job) + 1)), kLeastReserve, kMostReserve);
+}
+
 // Puts the job's next pieces into the feed stream.
 Step Feed(Job& job) {
   LaunchContext& context = job.row.context();
   if (context.state.load() == LaunchContext::State::kDead) return EndJob(job), Step::kOver;
-  // Not one by one: each time costs a write, which takes as much room as a piece does.
-  const uint32_t wanted = std::min(PieceRow::kPiecesAWrite, job.row.left());
   const uint32_t left = context.pieces.left();
-  if (!job.has_begun && left > kMostBeforeNext) return Step::kNothing;
-  if (left != 0 && (left + wanted > kMostFed || job.row.Fitting() < wanted)) return Step::kNothing;
+  if (left > ReserveOf(job)) return Step::kNothing;
+  // Not one by one: each time costs a write, which takes as much room as a piece does.
+  const uint32_t least = std::min(PieceRow::kPiecesAWrite, job.row.left());
+  const uint32_t fitting = left == 0 ? std::max(job.row.Fitting(), least) : job.row.Fitting();
+  if (fitting < least) return Step::kNothing;
+  const uint32_t wanted = std::min({(kMostFed - left) / least * least, fitting / least * least, job.row.left()});
   if (TakeContext(context.context) != CUDA_SUCCESS) return EndJob(job), Step::kOver;
   CUresult result = CUDA_ERROR_UNKNOWN;
   if (job.has_begun || Begin(job)) {
@@ -154,10 +171,8 @@ uint64_t NextLookNs() {
   if (jobs == nullptr || jobs->empty()) return 0;
   uint64_t next_ns = kLongestLookNs;
   for (const Job& job : *jobs) {
-    const uint32_t left = job.row.context().pieces.left();
-    const uint32_t most = job.has_begun ? kMostFed - PieceRow::kPiecesAWrite : kMostBeforeNext;
-    const uint64_t piece_ns = job.row.set().expected_ns / std::max<uint32_t>(job.row.size(), 1);
-    next_ns = std::min(next_ns, left > most ? (left - most) * piece_ns : 0);
+    const uint32_t left = job.row.context().pieces.left(), reserve = ReserveOf(job);
+    next_ns = std::min(next_ns, left > reserve ? (left - reserve) * PieceNs(job) : 0);
   }
   return std::max(next_ns, kLookNs);
 }
