@@ -28,18 +28,17 @@ namespace {
 // At most so many pieces are in the driver's queue, which is work for milliseconds. Where it is kept full the driver waits for
 // room again and again, though it takes as many pieces at once: the feeder then took half of a processor, and stops came late.
 constexpr uint32_t kMostFed = 40;
-// The next ones follow when those that are left are work for this time, or so few. Many pieces at a time, since a thread that
-// has slept takes twice as long for each of eight as for each of 32 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
+// The next ones follow when those that are left are work for this time, but not while more than kMostReserve are left, and
+// always when no more than kLeastReserve are. Many at a time, since a thread that has slept takes twice as long for each of
+// eight pieces as for each of 32. And none of the next launch earlier: while pieces are put behind the wait for the program's
+// stream, with much left before it, another process that takes turns with this one on the GPU is answered late: p99 of a
+// server 3.5 ms in place of 2.1 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
 constexpr uint64_t kReserveNs = 1'500'000;
 constexpr uint32_t kLeastReserve = 8, kMostReserve = 24;
-// The pieces of the next launch follow when no more than these are left of those before. While pieces are put behind the wait
-// for the program's stream, with much left before it, another process that takes turns with this one on the GPU is answered
-// late: p99 of a server 3.5 ms in place of 2.1 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
-constexpr uint32_t kMostBeforeNext = 8;
 // So much work is deferred at a time: a call that may wait, such as one that allocates memory, waits for it.
 constexpr uint64_t kMostPendingNs = 500'000'000;
 // Between two looks whether there is room: until as many pieces have ended as must, by their usual time, within these limits.
-constexpr uint64_t kLookNs = 500'000, kLongestLookNs = 1'500'000;
+constexpr uint64_t kLookNs = 250'000, kLongestLookNs = 1'500'000;
 constexpr size_t kStackBytes = 256 << 10;
 
 /// A deferred launch.
@@ -114,15 +113,22 @@ enum class Step : uint8_t {
   kOver,     ///< the job has ended
 };
 
-// The usual time of one of its pieces.
-uint64_t PieceNs(const Job& job) {
-  return job.row.set().expected_ns / std::max<uint32_t>(job.row.size(), 1);
+// How long the last `count` of the pieces that were put in are expected to take. Those before the job's own are taken to be
+// of another launch of the same graph.
+uint64_t ExpectedNs(const Job& job, uint32_t count) {
+  const std::vector<graphs::PieceRange>& ranges = job.row.set().ranges;
+  uint64_t ns = 0;
+  for (size_t place = job.row.next() + ranges.size(); count != 0; --count) ns += ranges[--place % ranges.size()].ns;
+  return ns;
 }
 
-// The next pieces of the job are put in when no more than these are left.
-uint32_t ReserveOf(const Job& job) {
-  if (!job.has_begun) return kMostBeforeNext;
-  return std::clamp(static_cast<uint32_t>(kReserveNs / (PieceNs(job) + 1)), kLeastReserve, kMostReserve);
+// How long it is expected to take until the job's next pieces are to be put in, where `left` are left; 0 = it is time.
+uint64_t TimeToFeedNs(const Job& job, uint32_t left) {
+  if (left <= kLeastReserve) return 0;
+  const uint64_t all_ns = ExpectedNs(job, std::min(left, kMostFed));
+  const uint64_t by_time = all_ns > kReserveNs ? all_ns - kReserveNs : 0;
+  if (left <= kMostReserve) return by_time;
+  return std::max({by_time, all_ns - ExpectedNs(job, kMostReserve), uint64_t{1}});
 }
 
 // Puts the job's next pieces into the feed stream.
@@ -130,7 +136,7 @@ Step Feed(Job& job) {
   LaunchContext& context = job.row.context();
   if (context.state.load() == LaunchContext::State::kDead) return EndJob(job), Step::kOver;
   const uint32_t left = context.pieces.left();
-  if (left > ReserveOf(job)) return Step::kNothing;
+  if (TimeToFeedNs(job, left) != 0) return Step::kNothing;
   // Not one by one: each time costs a write, which takes as much room as a piece does.
   const uint32_t least = std::min(PieceRow::kPiecesAWrite, job.row.left());
   const uint32_t fitting = left == 0 ? std::max(job.row.Fitting(), least) : job.row.Fitting();
@@ -171,8 +177,7 @@ uint64_t NextLookNs() {
   if (jobs == nullptr || jobs->empty()) return 0;
   uint64_t next_ns = kLongestLookNs;
   for (const Job& job : *jobs) {
-    const uint32_t left = job.row.context().pieces.left(), reserve = ReserveOf(job);
-    next_ns = std::min(next_ns, left > reserve ? (left - reserve) * PieceNs(job) : 0);
+    next_ns = std::min(next_ns, TimeToFeedNs(job, job.row.context().pieces.left()) / 4 * 3);
   }
   return std::max(next_ns, kLookNs);
 }

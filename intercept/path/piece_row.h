@@ -27,6 +27,7 @@ class PieceRow {
   uint32_t size() const noexcept { return static_cast<uint32_t>(set_->execs.size()); }
   bool is_trial() const noexcept { return is_trial_; }
   bool is_over() const noexcept { return next_ == size(); }
+  uint32_t next() const noexcept { return next_; }
   uint32_t left() const noexcept { return size() - next_; }
 
   /// How many of the next pieces the driver takes now without a wait in it, with those that it has.
