@@ -77,6 +77,7 @@ class Agent {
   void LookAt(LaunchContext& context, bool was_asked, Look* look);
   bool LookAt(LaunchContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
   void AskWhetherWell(LaunchContext& context);
+  void OpenLeftGate();
   void LookAtGates(bool was_told, bool whole);
   bool PlainIsOver() const;
   bool IsHeldAtGate() const;
@@ -215,6 +216,7 @@ void Agent::LookAt(LaunchContext& context, bool was_asked, Look* look) {
   if (count != 0) {
     // `stopped` is cleared before the launch runs again. Publish tells the waiting processes.
     if (gpu_.requests() == 0 && !gpu_.has_left()) gpu_.slot().stopped.store(0);
+    OpenLeftGate();
     (void)TakeContext(context.context);
   }
   for (uint32_t i = 0; i < count; ++i) {
@@ -263,6 +265,7 @@ Look Agent::LookAtAll(bool was_asked) {
   Look look;
   ForEachContext([&](LaunchContext& context) { LookAt(context, was_asked, &look); });
   if (gpu_.requests() == 0) {
+    OpenLeftGate();
     if (!resident.tasks.go_on(gpu_)) ++look.doubtful;
   } else if (resident.tasks.are_on(gpu_)) {
     resident.tasks.hold(gpu_);
@@ -275,6 +278,13 @@ Look Agent::LookAtAll(bool was_asked) {
     ForEachContext([&](LaunchContext& context) { AskWhetherWell(context); });
   }
   return look;
+}
+
+// Whoever closed the gate may have died before it could open it again. Called before driver calls of the agent's that follow
+// when nobody asks any more: they may wait for a call of the program's that waits in the driver for what is behind the gate.
+void Agent::OpenLeftGate() {
+  if (gpu_.has_left() || gpu_.requests() != 0 || gpu_.slot().gate.load() != 0) return;
+  sched::SettleGate(gpu_.slot());
 }
 
 void Agent::LookAtGates(bool was_told, bool whole) {
@@ -413,8 +423,7 @@ void Agent::Run() {
     last_seen = seen;
     last_own = own;
     LookAtGates(was_told, whole);
-    // The process that closed the gate may have died before it could open it again.
-    if (gpu_.requests() == 0 && gpu_.slot().gate.load() == 0) sched::SettleGate(gpu_.slot());
+    OpenLeftGate();
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests, is_asked && gpu_.slot().wake.load() == seen);

@@ -33,7 +33,7 @@ import runner  # noqa: E402
 
 STREAMS = ["non_blocking", "blocking", "legacy", "per_thread"]
 KEPT_STOPPED_SECONDS = 0.3  # time in which the call may return before the kernel goes on
-ATTEMPTS = 3  # if a kernel ended before it could be stopped, the call is made again with four times the blocks
+ATTEMPTS = 5  # if a kernel ended before it could be stopped, the call is made again with four times the blocks
 START_SECONDS, CALL_SECONDS = 15, 5  # until the kernel is launched, until the call is made
 STOP_SECONDS = 5  # until the board must say that the kernel has stopped
 # Between two looks at the board: who looks all the time takes the processors from those that are looked at.
