@@ -266,12 +266,8 @@ void Free(PiecedGraph* graph) {
 std::vector<PiecedGraph*> AwaitNews(bool soon, std::vector<PiecedGraph*>* gone) {
   const MutexLock lock(all_mutex);
   if (!has_news) {
-    timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += kLookNs;
-    if (until.tv_nsec >= 1'000'000'000) until = {until.tv_sec + 1, until.tv_nsec - 1'000'000'000};
     if (soon) {
-      pthread_cond_clockwait(&news, &all_mutex, CLOCK_MONOTONIC, &until);
+      (void)WaitForSignal(news, all_mutex, MonotonicIn(kLookNs));
     } else {
       pthread_cond_wait(&news, &all_mutex);
     }

@@ -30,9 +30,9 @@ namespace {
 constexpr uint32_t kMostFed = 40;
 // The next ones follow when those that are left are work for this time, but not while more than kMostReserve are left, and
 // always when no more than kLeastReserve are. Many at a time, since a thread that has slept takes twice as long for each of
-// eight pieces as for each of 32. And none of the next launch earlier: while pieces are put behind the wait for the program's
-// stream, with much left before it, another process that takes turns with this one on the GPU is answered late: p99 of a
-// server 3.5 ms in place of 2.1 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
+// eight pieces as for each of 32. The pieces of the next launch follow by the same rule: while they are put behind the wait for
+// the program's stream, with much left before it, another process that takes turns with this one on the GPU is answered late,
+// p99 of a server 3.5 ms in place of 2.1 [docs/notes/2026-11-29-what-pieces-of-graphs-cost.md].
 constexpr uint64_t kReserveNs = 1'500'000;
 constexpr uint32_t kLeastReserve = 8, kMostReserve = 24;
 // So much work is deferred at a time: a call that may wait, such as one that allocates memory, waits for it.
@@ -171,7 +171,7 @@ bool FeedAll() {
   return has_fed;
 }
 
-// When the next look is due, of the first jobs of all contexts; 0 = there are no jobs.
+// How long it is until the next look is due; 0 = there are no jobs.
 uint64_t NextLookNs() {
   const MutexLock lock(feed_mutex);
   if (jobs == nullptr || jobs->empty()) return 0;
@@ -185,16 +185,13 @@ uint64_t NextLookNs() {
 // Takes in what has arrived; waits for that until the next look is due, or for ever if there is nothing to do at all.
 void AwaitJobs() {
   const uint64_t next_ns = NextLookNs();
-  timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += static_cast<long>(next_ns);
-  if (until.tv_nsec >= 1'000'000'000) until = {until.tv_sec + 1, until.tv_nsec - 1'000'000'000};
+  const timespec until = MonotonicIn(next_ns);
   {
     const MutexLock lock(arrived_mutex);
     while (arrived->empty() || at_exit.load()) {
       if (next_ns == 0) {
         pthread_cond_wait(&has_arrived, &arrived_mutex);
-      } else if (pthread_cond_clockwait(&has_arrived, &arrived_mutex, CLOCK_MONOTONIC, &until) != 0) {
+      } else if (!WaitForSignal(has_arrived, arrived_mutex, until)) {
         break;
       }
     }

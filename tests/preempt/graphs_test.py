@@ -102,6 +102,9 @@ class Graphs(unittest.TestCase):
 
     def test_ordered(self):
         self.check("ordered")
+        # It has told how long its pieces take to come to a gate.
+        self.assertGreater(self.board.overhead_ns(), 0)
+        self.assertLess(self.board.overhead_ns(), 1e9)
 
     def test_legacy_stream(self):
         self.check("legacy")

@@ -63,6 +63,10 @@ class Board:
         """Whether the process has work on the GPU, or waiting, as far as it knows."""
         return struct.unpack_from("<I", self.memory, SLOT + DEMAND)[0] % 2 == 1
 
+    def overhead_ns(self):
+        """How long the process says that it takes to stop; 0: it does not know."""
+        return struct.unpack_from("<Q", self.memory, SLOT + 128 + 120)[0]
+
     def preemptions(self):
         return struct.unpack_from("<Q", self.memory, SLOT + 128 + 48)[0]
 

@@ -185,15 +185,21 @@ TEST(Ffs, SharesHoldBesideOneThatDoesNotAnswer) {
   EXPECT_NEAR(first, second, 200e6) << first / second;
 }
 
-// Who has not answered in 100 ms is not waited for again, until it has given a sign of life.
-TEST(Ffs, WhoDoesNotAnswerIsWaitedForOnce) {
-  Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 10'000 * kUs});
+/// Two clients that always have work, of weights `first` and 1. The first can only be held at gates, so that its time on
+/// the GPU after its turn is its own.
+void AddTwoThatStay(Bench& bench, uint32_t first) {
   for (const uint32_t i : {0U, 1U}) {
-    const ClientId id = bench.Add(0);
+    const ClientId id = bench.Add(0, i == 0 ? first : 1);
     bench.Of(id).can_preempt = i == 1;
     bench.Of(id).can_gate = i == 0;
     bench.Want(id, 10'000'000);
   }
+}
+
+// Who has not answered in 100 ms is not waited for again, until it has given a sign of life.
+TEST(Ffs, WhoDoesNotAnswerIsWaitedForOnce) {
+  Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 10'000 * kUs});
+  AddTwoThatStay(bench, 1);
   const auto charged_of_turn_us = [&](bool lingers) {
     while (bench.Running() != "0") bench.Review(100);
     while (bench.Running() != "1") {
@@ -217,12 +223,7 @@ TEST(Ffs, WhoDoesNotAnswerIsWaitedForOnce) {
 // it takes to come to a gate on average, whatever the reviews' times are; from then on whoever comes next has the GPU.
 TEST(Ffs, WhoComesToAGateIsChargedUntilThen) {
   Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 10'000 * kUs});
-  for (const uint32_t i : {0U, 1U}) {
-    const ClientId id = bench.Add(0);
-    bench.Of(id).can_preempt = i == 1;
-    bench.Of(id).can_gate = i == 0;
-    bench.Want(id, 10'000'000);
-  }
+  AddTwoThatStay(bench, 1);
   const auto charged_us = [&](uint64_t overhead_us, uint64_t review_us) {
     bench.lingers_ = false;
     while (bench.Running() != "0") bench.Review(100);
@@ -246,17 +247,6 @@ TEST(Ffs, WhoComesToAGateIsChargedUntilThen) {
 }
 
 const PolicyOptions kTenMs{.max_overhead = 0.5, .quantum_ns = 10'000 * kUs};
-
-/// Two clients that always have work, of weights `first` and 1. The first can only be held at gates, so that its time on
-/// the GPU after its turn is its own.
-void AddTwoThatStay(Bench& bench, uint32_t first) {
-  for (const uint32_t i : {0U, 1U}) {
-    const ClientId id = bench.Add(0, i == 0 ? first : 1);
-    bench.Of(id).can_preempt = i == 1;
-    bench.Of(id).can_gate = i == 0;
-    bench.Want(id, 10'000'000);
-  }
-}
 
 /// Ends the first one's next turn so that it stays on the GPU for `us` more.
 void Overrun(Bench& bench, uint64_t us) {
