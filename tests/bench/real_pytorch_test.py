@@ -147,6 +147,13 @@ class Timeline(unittest.TestCase):
         self.assertEqual(stop_timeline.stops(self.KERNELS, [[5_000_000, 5_300_000]], [[4_900_000, 5_400_000]]), [])
         self.assertEqual(stop_timeline.stops(self.KERNELS, [[2_300_000, 2_600_000]], [[2_000_000, 2_700_000]]), [])
 
+    def test_a_failure_says_what_the_programs_did(self):
+        said = stop_timeline.what_came(self.KERNELS, [[5_000_000, 5_300_000]], [[4_900_000, 5_400_000]])
+        self.assertEqual(said, "5 kernels until 2210, of lengths [300.0, 300.0, 300.0, 300.0, 300.0], gaps [10.0, 10.0, 10.0, "
+                         "680.0, 680.0], the first [[0, 300], [310, 610], [620, 920], [1600, 1900], [1910, 2210]]; requests "
+                         "[[4900, 5400]] and their kernels [[5000, 5300]]")
+        self.assertEqual(stop_timeline.what_came([], [], []), "the training had no kernels")
+
 
 class Collective(unittest.TestCase):
     def runs(self, digest="a"):

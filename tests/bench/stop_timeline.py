@@ -34,6 +34,25 @@ def stops(of_training, of_server, requests):
     return found
 
 
+def what_came(of_training, of_server, requests):
+    """In words, for a failure: what the two programs did, in microseconds from the training's first kernel."""
+    of_training = sorted(of_training)
+    if not of_training:
+        return "the training had no kernels"
+    start = of_training[0][0]
+    lengths = [end - begin for begin, end in of_training]
+    gaps = [after[0] - before[1] for before, after in zip(of_training, of_training[1:])]
+
+    def shares(of):
+        of = sorted(of)
+        return [round(of[min(len(of) - 1, len(of) * share // 100)] / 1000, 1) for share in (0, 10, 50, 90, 100)] if of else []
+
+    def spans(of):
+        return [[round((at - start) / 1000) for at in span] for span in of[:5]]
+    return (f"{len(of_training)} kernels until {round((of_training[-1][1] - start) / 1000)}, of lengths {shares(lengths)}, "
+            f"gaps {shares(gaps)}, the first {spans(of_training)}; requests {spans(requests)} and their kernels {spans(of_server)}")
+
+
 def events_of(stop):
     """The stop as [microseconds since the request came, what happened], in order of time."""
     came, answered, own, kernels = stop
@@ -71,7 +90,8 @@ def timeline(bed, python, seconds_left, seconds=3):
             trained, served = programs.work((f"{way} training", seconds + 0.5), (f"{way} server", seconds))
             found = stops(trained["kernels"], served["kernels"], served["requests"])
             if len(found) < 20:
-                raise corun.Failed(f"only {len(found)} requests came inside a graph")
+                raise corun.Failed(f"{way}: only {len(found)} of {len(served['requests'])} requests came inside a graph; "
+                                   + what_came(trained["kernels"], served["kernels"], served["requests"]))
             figures_of_way, detail[way] = figures(way, found)
             metrics.update(figures_of_way)
         programs.end()
