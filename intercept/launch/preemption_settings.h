@@ -37,17 +37,20 @@ struct PreemptionSettings {
   uint64_t hot_ns = settings::Fallback("CUPOLA_AGENT_HOT_US") * 1000;
   /// If a process usually begins a new burst within this time, it keeps the GPU in between, because to
   /// stop and resume another process would cost more (two changes of context, or none under MPS).
-  /// Otherwise it gives the GPU up at once.
+  /// Otherwise it gives the GPU up at once. 20 us where there is no change of context.
   uint64_t short_gap_ns = 60'000;
   uint64_t demand_limit_ns = settings::Fallback("CUPOLA_DEMAND_LIMIT_MS") * 1'000'000;
   uint64_t wait_limit_ns = settings::Fallback("CUPOLA_WAIT_LIMIT_MS") * 1'000'000;  ///< see wait_net.h
-  uint64_t piece_ns = settings::Fallback("CUPOLA_PIECE_US") * 1000;  ///< graphs/pieces.h
+  /// graphs/pieces.h. Where there is no change of context and CUPOLA_PIECE_US is not set, longer by 100 us: who asks waits
+  /// no longer then than it would otherwise, and there are fewer gates.
+  uint64_t piece_ns = settings::Fallback("CUPOLA_PIECE_US") * 1000;
   std::optional<AskAt> ask_at;  ///< CUPOLA_ASK_AT; none: by AskChoice
   uint32_t gate_every = settings::Fallback("CUPOLA_GATE_EVERY");
 };
 extern PreemptionSettings preemption_settings;
 
-/// Reads the environment. False: CUPOLA_PREEMPT=off.
-bool ReadPreemptionSettings() noexcept;
+/// Reads the environment. `shares_context`: processes are on the GPU at once (MPS), so that to stop one and let another go on
+/// takes no change of context. False: CUPOLA_PREEMPT=off.
+bool ReadPreemptionSettings(bool shares_context) noexcept;
 
 }  // namespace cupola::intercept

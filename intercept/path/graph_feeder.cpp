@@ -37,8 +37,9 @@ constexpr uint64_t kReserveNs = 1'500'000;
 constexpr uint32_t kLeastReserve = 8, kMostReserve = 24;
 // So much work is deferred at a time: a call that may wait, such as one that allocates memory, waits for it.
 constexpr uint64_t kMostPendingNs = 500'000'000;
-// Between two looks whether there is room: until as many pieces have ended as must, by their usual time, within these limits.
-constexpr uint64_t kLookNs = 250'000, kLongestLookNs = 1'500'000;
+// Between two looks whether there is room: until as many pieces have ended as must, by their usual time, but no longer than
+// half of all that are left are expected to take, nor shorter than this. Each look costs 25 us of a processor's time (H200).
+constexpr uint64_t kLookNs = 250'000;
 constexpr size_t kStackBytes = 256 << 10;
 
 /// A deferred launch.
@@ -175,9 +176,10 @@ bool FeedAll() {
 uint64_t NextLookNs() {
   const MutexLock lock(feed_mutex);
   if (jobs == nullptr || jobs->empty()) return 0;
-  uint64_t next_ns = kLongestLookNs;
+  uint64_t next_ns = UINT64_MAX;
   for (const Job& job : *jobs) {
-    next_ns = std::min(next_ns, TimeToFeedNs(job, job.row.context().pieces.left()) / 4 * 3);
+    const uint32_t left = job.row.context().pieces.left();
+    next_ns = std::min({next_ns, TimeToFeedNs(job, left), ExpectedNs(job, std::min(left, kMostFed)) / 2});
   }
   return std::max(next_ns, kLookNs);
 }

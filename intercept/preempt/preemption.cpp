@@ -33,7 +33,6 @@ namespace {
 
 // The longest time that an exiting program waits for its guarded launches.
 constexpr uint64_t kExitBoundNs = 5'000'000'000;
-constexpr uint64_t kShortGapOfSharedNs = 20'000;  // short_gap_ns under MPS: no change of context
 
 bool HasArbiter() {
   if (settings::TextIfAny("CUPOLA_BOARD") != nullptr) return true;
@@ -46,10 +45,9 @@ bool HasArbiter() {
 
 void StartPreemption() noexcept {
   if (participation.load() != Participation::kUndecided) return;
-  const bool takes_part = ReadPreemptionSettings() && HasArbiter() && !ToolAtWork();
+  const bool shares_context = MpsIsThere();
+  const bool takes_part = ReadPreemptionSettings(shares_context) && HasArbiter() && !ToolAtWork();
   if (takes_part) {
-    const bool shares_context = MpsIsThere();
-    if (shares_context) preemption_settings.short_gap_ns = kShortGapOfSharedNs;
     OpenVariantStore();
     ChooseHardwareQueues(shares_context);
     StartFastClock();

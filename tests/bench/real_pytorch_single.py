@@ -2,12 +2,12 @@
 function of (bed, python, seconds_left) that gives (metrics, detail):
 
 overhead   A training with nobody beside it, in turns: plain, under Cupola without an arbiter ("solo"), with an arbiter and
-           nobody who may ask ("idle"), and with a server of higher priority that does nothing, graphs in pieces of at most
-           500 and 200 us. torch_solo_overhead_pct_{graph,eager}, graph_idle_overhead_pct, eager_gates_overhead_pct,
-           graph_pieces_overhead_pct_{500us,200us}: how much longer a step takes than the plain one's beside it in the same
-           round, the median of all rounds. pieces_host_ms_per_step: processor time that the calls of a step take more, in
-           pieces of 200 us, that of the thread which puts the pieces in included; pieces_call_ms_per_step: the time until the
-           calls return. piece_build_ms: of one piece.
+           nobody who may ask ("idle"), and with a server of higher priority that does nothing, graphs in pieces of the
+           shipped length ("pieces"), and of at most 500 and 200 us. torch_solo_overhead_pct_{graph,eager}, graph_idle_overhead_pct, eager_gates_overhead_pct,
+           graph_pieces_overhead_pct and the same with _{500us,200us}: how much longer a step takes than the plain one's beside it in the same
+           round, the median of all rounds. pieces_host_ms_per_step and the same with _{500us,200us}: processor time that the
+           calls of a step take more, that of the thread which puts the pieces in included; pieces_call_ms_per_step...: the
+           time until the calls return. piece_build_ms: of one piece of at most 200 us.
            prediction_error_pct_no_ptx: of kernels of 20 us or more of the eager training; stoppable_time_fraction: the
            lowest of these trainings that a server may ask.
 footprint  torch_import_overhead_pct: `import torch`, medians; torch_memory_overhead_pct: GPU memory in use on the device.
@@ -115,6 +115,8 @@ def overhead(bed, python, seconds_left, rounds=12):
                 programs.add("idle", "cupola", "training", *train)
             stack.enter_context(bed.arbiter(corun.config("hpf", RULES)))
             programs.add("server", "cupola", "server", "infer", "--model", "gpt", "--mode", "graph")
+            if mode == "graph":
+                programs.add("pieces", "cupola", "training", *train)
             for us in ("500", "200") if mode == "graph" else ("200",):
                 programs.add(us + "us", "cupola", "training", *train, CUPOLA_PIECE_US=us)
             programs.await_all()
@@ -125,7 +127,7 @@ def overhead(bed, python, seconds_left, rounds=12):
         metrics[f"torch_solo_overhead_pct_{mode}"] = percent_over(found, "solo")
         detail[mode] = {"rounds": len(found), "step_ms": {
             way: round(1000 * statistics.median(each[way] for each in found), 3) for way in ways}}
-        told += [said[way] for way in ways if way.endswith("us")]
+        told += [said[way] for way in ways if way == "pieces" or way.endswith("us")]
         if mode == "eager":
             metrics["eager_gates_overhead_pct"] = percent_over(found, "200us")
             metrics["prediction_error_pct_no_ptx"] = int(ERROR.search(said["200us"])[1]) / 10
@@ -133,14 +135,16 @@ def overhead(bed, python, seconds_left, rounds=12):
         metrics["graph_idle_overhead_pct"] = percent_over(found, "idle")
         if BUILT.search(said["idle"]):
             raise corun.Failed("pieces were built though nobody may ask")
-        for us in ("500us", "200us"):
-            metrics["graph_pieces_overhead_pct_" + us] = percent_over(found, us)
-        for what in ("host", "call"):
-            ms = {way: statistics.median(each[f"{what}_ms"] for each in answers[way]) for way in ("plain", "200us")}
-            metrics[f"pieces_{what}_ms_per_step"] = round(ms["200us"] - ms["plain"], 3)
-        fed_ms = int(FED.search(said["200us"])[1]) / 1000
-        detail[mode]["fed_ms_per_step"] = fed_ms
-        metrics["pieces_host_ms_per_step"] = round(metrics["pieces_host_ms_per_step"] + fed_ms, 3)
+        def more_ms(what, way):
+            ms = {each: statistics.median(answer[f"{what}_ms"] for answer in answers[each]) for each in ("plain", way)}
+            return ms[way] - ms["plain"]
+        detail[mode]["fed_ms_per_step"] = {}
+        for way, suffix in (("pieces", ""), ("500us", "_500us"), ("200us", "_200us")):
+            metrics["graph_pieces_overhead_pct" + suffix] = percent_over(found, way)
+            fed_ms = int(FED.search(said[way])[1]) / 1000
+            detail[mode]["fed_ms_per_step"][way] = fed_ms
+            metrics["pieces_host_ms_per_step" + suffix] = round(more_ms("host", way) + fed_ms, 3)
+            metrics["pieces_call_ms_per_step" + suffix] = round(more_ms("call", way), 3)
         built = BUILT.search(said["200us"])
         metrics["piece_build_ms"] = int(built[2]) / 1000
         detail[mode]["pieces_built"] = int(built[1])
