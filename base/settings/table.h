@@ -65,7 +65,7 @@ inline constexpr Setting kTable[] = {
     {.name = "CUPOLA_GATE_EVERY", .type = Type::kNumber, .scopes = kLibrary, .fallback = "8", .unit = "launches",
      .meaning = "How many plain launches go out between two gates where their length is not known; 0: there are no gates."},
     {.name = "CUPOLA_PIECE_US", .type = Type::kNumber, .scopes = kLibrary, .fallback = "250", .unit = "us",
-     .meaning = "The most expected work in a piece of a graph that others may hold; 0: graphs are launched whole. Not set: under MPS 350 us."},
+     .meaning = "The most expected work in a piece of a graph that others may hold; 0: graphs are launched whole; not set, it is 350 us under MPS."},
     {.name = "CUPOLA_ASK_AT", .type = Type::kWord, .scopes = kLibrary, .fallback = "auto",
      .allowed = "auto, first, wait, never",
      .meaning = "When a burst of launches asks others to yield: with its first launch, when the program waits for it, never, or as pays."},

@@ -87,7 +87,7 @@ void OnContextEnding(CUcontext context) noexcept {
   if (IsReported()) ForgetHandlesOfUses();
   ForgetPlainTimes();
   if (!LooksAtImages()) return;
-  tasks::EndTasksOfContext(reinterpret_cast<uint64_t>(context));
+  tasks::PauseTasksOfContext(reinterpret_cast<uint64_t>(context));
   ForgetImagesOf(context, FindContext(context));
   ForgetLoaded();
   preempt::ForgetSmNeeds();
@@ -96,14 +96,16 @@ void OnContextEnding(CUcontext context) noexcept {
 }
 
 LaunchContext* OnContextEnded(CUcontext context) noexcept {
-  return LooksAtImages() ? EndContextState(context) : nullptr;
+  if (!LooksAtImages()) return nullptr;
+  tasks::EndTasksOfContext(reinterpret_cast<uint64_t>(context));
+  return EndContextState(context);
 }
 
 void OnContextGone(LaunchContext* kept) noexcept { FreeContextState(kept); }
 
 void OnContextKept(CUcontext context) noexcept {
   // Launches of modules that were loaded into it before stay plain, because their images are forgotten.
-  preempt::ResumeContextState(context);
+  ResumeContextState(context);
   preempt::ResumeHoldsOf(context);
   tasks::ResumeTasksOfContext(reinterpret_cast<uint64_t>(context));
 }

@@ -57,7 +57,7 @@ LaunchContext* FindFreeLocked(const GpuBoard* gpu) {
     if (context.is_free && context.gpu == gpu) found = &context;
   });
   if (found == nullptr) return nullptr;
-  found->is_free = false;
+  found->is_free = found->is_paused = false;
   std::fill(std::begin(found->helpers), std::end(found->helpers), nullptr);
   found->helper_count = 0;
   found->controls = found->returned = found->status_device = 0;
@@ -175,6 +175,23 @@ bool MapBoard(LaunchContext* context) noexcept {
   const RelaxedCapture relaxed;
   const ContextScope current(context->context);
   return current.is_made() && MapBoardLocked(context);
+}
+
+// No thread takes a launch_mutex under contexts_mutex.
+void LeaveBoardState(LaunchContext& context, State to) noexcept {
+  const MutexLock lock(contexts_mutex);
+  State board = State::kBoard;
+  if (!context.is_paused) {
+    context.state.compare_exchange_strong(board, to, std::memory_order_release);
+  } else if (context.paused == board) {
+    context.paused = to;
+  }
+}
+
+void ResumeContextState(CUcontext context) noexcept {
+  const MutexLock lock(contexts_mutex);
+  LaunchContext* const known = FindContext(context);
+  if (known != nullptr && std::exchange(known->is_paused, false)) known->state.store(known->paused);
 }
 
 LaunchContext* EndContextState(CUcontext context) noexcept {

@@ -131,8 +131,9 @@ struct LaunchContext {
     kDead,   ///< the context has ended, may be about to, or is beyond repair
   };
   std::atomic<State> state{State::kBoard};
-  // These two are used under contexts_mutex.
-  State paused = State::kDead;  ///< the state to return to if the call that may end the context does not
+  // These three are used under contexts_mutex.
+  bool is_paused = false;       ///< a call that may end the context is under way, in another thread perhaps
+  State paused = State::kDead;  ///< while it is: the state to return to if that call does not end the context
   bool is_free = false;         ///< the context is gone: the object may serve another
   /// Held while a thread asks the driver about the context. Whoever ends the context takes it once
   /// after `state` has become kDead: from then on nobody asks about a context that may be gone.
@@ -228,6 +229,14 @@ void ForEachContext(Visit&& visit) noexcept;
 template <typename Visit>
 void ForEachContextEver(Visit&& visit) noexcept;
 
+/// The slots of a context in state kBoard are made (`to` kReady) or cannot be (kPlain). Meanwhile another thread may have paused
+/// the context, as the release of a primary context does that others use: then it comes to `to` when it is resumed. Or it
+/// may have been given up, and stays so. The caller holds the context's launch_mutex.
+void LeaveBoardState(LaunchContext& context, LaunchContext::State to) noexcept;
+
+/// Called after preempt::PauseContextState if the context goes on after all: it is as it was before. A context that
+/// another thread has begun to use since then stays as it is.
+void ResumeContextState(CUcontext context) noexcept;
 /// Forgets the handle of a context that ends or has ended; preempt::PauseContextState was called
 /// before. Its streams of ours take no hardware queues any more. Returns its LaunchContext, null if it
 /// has none. The caller passes that to FreeContextState once the driver has ended the context; until

@@ -102,7 +102,7 @@ void MakeReady(LaunchContext* context) noexcept {
   if (why != nullptr) {
     static std::atomic_flag said;
     SayOnce(said, Level::kWarn, {"kernels of this program cannot be preempted: ", why});
-    context->state.store(State::kPlain);
+    LeaveBoardState(*context, State::kPlain);
     return;
   }
   RegisterPreemptionExit();
@@ -110,7 +110,7 @@ void MakeReady(LaunchContext* context) noexcept {
     const MutexLock slots_lock(context->slots_mutex);
     context->slots.Begin(context->status);
   }
-  context->state.store(State::kReady, std::memory_order_release);
+  LeaveBoardState(*context, State::kReady);
 }
 
 namespace {
@@ -191,6 +191,7 @@ void PauseContextState(CUcontext context) noexcept {
   {
     // If a launch is not known to be complete, the context stays dead whether or not it goes on.
     const MutexLock slots_lock(known->slots_mutex);
+    known->is_paused = true;
     known->paused = known->slots.running() == 0 ? known->state.load() : State::kDead;
   }
   GiveUp(*known);
@@ -198,12 +199,6 @@ void PauseContextState(CUcontext context) noexcept {
   pthread_mutex_lock(&known->asking_mutex);  // waits for a thread that is asking the driver about it
   pthread_mutex_unlock(&known->asking_mutex);
   ForgetContextOfDemand(*known);
-}
-
-void ResumeContextState(CUcontext context) noexcept {
-  const MutexLock lock(contexts_mutex);
-  LaunchContext* const known = FindContext(context);
-  if (known != nullptr) known->state.store(known->paused);
 }
 
 }  // namespace cupola::intercept::preempt

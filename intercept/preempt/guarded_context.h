@@ -35,9 +35,7 @@ void GiveUp(LaunchContext& context) noexcept;
 bool AddHelper(LaunchContext& context) noexcept;
 
 /// Called before a driver call that may end the context, when nothing of it is outstanding: from here
-/// on its launches go out plain and the agent leaves it alone.
+/// on its launches go out plain and the agent leaves it alone. ResumeContextState or EndContextState follows.
 void PauseContextState(CUcontext context) noexcept;
-/// Called if the context goes on after all: it is as it was before PauseContextState.
-void ResumeContextState(CUcontext context) noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -157,18 +157,28 @@ const char* TaskEngine::Prepare(Image* image) noexcept {
   return why != nullptr ? why : Bind(image);
 }
 
-// The engine's stream counts as a live one as long as the context exists.
-void TaskEngine::SetEnded(bool ended) noexcept {
+// The engine's stream counts as a live one as long as the context goes on.
+void TaskEngine::Pause() noexcept {
   {
     const MutexLock lock(mutex_);
-    has_ended_.store(ended, std::memory_order_release);
+    if (!IsAlive()) return;
+    life_.store(Life::kPaused, std::memory_order_release);
   }
-  if (stream_ == nullptr || counts_stream_.exchange(!ended) == !ended) return;
-  if (ended) {
-    UncountStream();
-  } else {
-    CountStream();
+  if (stream_ != nullptr && counts_stream_.exchange(false)) UncountStream();
+}
+
+void TaskEngine::Resume() noexcept {
+  {
+    const MutexLock lock(mutex_);
+    if (life_.load() != Life::kPaused) return;
+    life_.store(Life::kAlive, std::memory_order_release);
   }
+  if (stream_ != nullptr && !counts_stream_.exchange(true)) CountStream();
+}
+
+void TaskEngine::EndForGood() noexcept {
+  const MutexLock lock(mutex_);
+  if (life_.load() == Life::kPaused) life_.store(Life::kEnded, std::memory_order_release);
 }
 
 void TaskEngine::Open(Image* image) noexcept {
@@ -278,7 +288,7 @@ bool TaskEngine::IsResident() noexcept {
   if (state() != State::kReady || !may_be_resident_.load()) return false;
   if (*running_ != 0) return true;
   const MutexLock lock(mutex_);
-  if (HasEnded()) return false;  // the context has ended, and the stream with it
+  if (!IsAlive()) return false;  // the context has ended, and the stream with it
   if (*running_ != 0 || AskStream(stream_) == CUDA_ERROR_NOT_READY) return true;
   may_be_resident_.store(false);
   return false;

@@ -38,12 +38,14 @@ class TaskEngine {
   TaskEngine(CUcontext context, uint32_t index) : context_(context), index_(index) {}
 
   State state() const noexcept { return state_.load(std::memory_order_acquire); }
-  bool IsReady() const noexcept { return state() == State::kReady && !HasEnded(); }
-  /// Whether its context has ended, as far as is known. A later context may have the same handle.
-  bool HasEnded() const noexcept { return has_ended_.load(std::memory_order_acquire); }
-  /// Records that its context has ended (no MasterKernel is launched from then on), or that it
-  /// goes on after all.
-  void SetEnded(bool ended) noexcept;
+  bool IsReady() const noexcept { return state() == State::kReady && IsAlive(); }
+  /// Whether its context goes on, as far as is known. Where it has ended a later context may have the same handle.
+  bool IsAlive() const noexcept { return life_.load(std::memory_order_acquire) == Life::kAlive; }
+  /// Its context may be about to end: no MasterKernel is launched from now on.
+  void Pause() noexcept;
+  /// The context did not end after all, or it has ended. Each does nothing if the engine is not paused.
+  void Resume() noexcept;
+  void EndForGood() noexcept;
   bool IsOf(uint64_t context) const noexcept {
     return reinterpret_cast<CUcontext>(context) == context_;
   }
@@ -177,7 +179,8 @@ class TaskEngine {
   // own: setting up waits until stopped launches are over, and the agent, which resumes them,
   // meanwhile asks the other engines whether they run.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  std::atomic<bool> has_ended_{false};
+  enum class Life : uint8_t { kAlive, kPaused, kEnded };
+  std::atomic<Life> life_{Life::kAlive};
   CUstream stream_ = nullptr;               ///< into which the MasterKernel is launched
   std::atomic<bool> counts_stream_{false};  ///< stream_ counts as live (facts/live_streams.h)
   CUfunction master_ = nullptr;             ///< the MasterKernel that knows the image's functions

@@ -31,21 +31,23 @@ TaskEngine* EngineFor(uint64_t context) noexcept {
   return added;
 }
 
-void EndTasksOfContext(uint64_t context) noexcept {
+void PauseTasksOfContext(uint64_t context) noexcept {
   TaskEngine* const known = EngineOf(context);
   if (known == nullptr) return;
-  known->SetEnded(true);
+  known->Pause();
   ForgetKernelsOf(*known);
 }
 
-// Several contexts may have had the handle one after the other. The last engine is meant: the
-// contexts of the others have ended.
 void ResumeTasksOfContext(uint64_t context) noexcept {
-  TaskEngine* last = nullptr;
-  ForEachEngine([&](TaskEngine& engine) {
-    if (engine.IsOf(context)) last = &engine;
+  ForEachEngine([context](TaskEngine& engine) {
+    if (engine.IsOf(context)) engine.Resume();
   });
-  if (last != nullptr) last->SetEnded(false);
+}
+
+void EndTasksOfContext(uint64_t context) noexcept {
+  ForEachEngine([context](TaskEngine& engine) {
+    if (engine.IsOf(context)) engine.EndForGood();
+  });
 }
 
 }  // namespace cupola::intercept::tasks

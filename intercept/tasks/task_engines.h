@@ -35,7 +35,7 @@ void ForEachReadyEngine(Do&& what) {
 inline TaskEngine* EngineOf(uint64_t context) noexcept {
   TaskEngine* found = nullptr;
   ForEachEngine([&](TaskEngine& engine) {
-    if (engine.IsOf(context) && !engine.HasEnded()) found = &engine;
+    if (engine.IsOf(context) && engine.IsAlive()) found = &engine;
   });
   return found;
 }
@@ -43,10 +43,12 @@ inline TaskEngine* EngineOf(uint64_t context) noexcept {
 /// The engine of a context, made if there is none. Null: kMostEngines have been made already.
 TaskEngine* EngineFor(uint64_t context) noexcept;
 
-/// EndTasksOfContext: a context is about to end, with no task outstanding and none to come.
-/// ResumeTasksOfContext: the call that was to end it failed, so the context goes on.
-void EndTasksOfContext(uint64_t context) noexcept;
+/// PauseTasksOfContext: a context may be about to end, with no task outstanding and none to come. One of the others follows:
+/// ResumeTasksOfContext, the context goes on; EndTasksOfContext, it ends. An engine that ended with an earlier context of the
+/// same handle stays as it is.
+void PauseTasksOfContext(uint64_t context) noexcept;
 void ResumeTasksOfContext(uint64_t context) noexcept;
+void EndTasksOfContext(uint64_t context) noexcept;
 
 inline bool AnyEngineIsReady() noexcept {
   bool any = false;

@@ -25,7 +25,7 @@ TaskEngine* RecordPendingKernel(CUstream stream, bool per_thread) noexcept;
 /// Called when the stream is about to be destroyed: the driver is not queried about it any more.
 void ForgetKernels(CUstream stream) noexcept;
 
-/// Called when the engine's context is about to end and the engine knows it (TaskEngine::SetEnded):
+/// Called when the engine's context is about to end and the engine knows it (TaskEngine::Pause):
 /// the driver is not queried about any of its streams any more.
 void ForgetKernelsOf(const TaskEngine& engine) noexcept;
 

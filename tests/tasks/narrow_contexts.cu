@@ -5,6 +5,8 @@
 //   narrow_contexts [rounds]
 //   narrow_contexts ends      a context ends as soon as its launch has run, for which a thread of
 //                             another context waits
+//   narrow_contexts again     the device's own context ends and comes again, and one of two that hold it gives it back
+//                             before anything is launched in it
 //
 // Prints "ok" and returns 0, or says what was wrong and returns 1.
 #include <cuda.h>
@@ -146,26 +148,40 @@ bool InTurns(const std::vector<CUcontext>& contexts, uint32_t rounds) {
   return right;
 }
 
+auto Retain() { return DriverCall<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 13000); }
+auto Release() { return DriverCall<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 13000); }
+
 // The device's own context is given back by one of those that hold it, and goes on.
 bool InPrimary(uint32_t rounds) {
-  static const auto retain =
-      DriverCall<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 13000);
-  static const auto release =
-      DriverCall<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 13000);
   SetContext(nullptr);
   CHECK(cudaSetDevice(0));
   Line line;
   bool right = true;
   for (uint32_t round = 0; round < rounds && right; ++round) {
     CUcontext context = nullptr;
-    CheckDriver(retain(&context, 0), "cuDevicePrimaryCtxRetain");
+    CheckDriver(Retain()(&context, 0), "cuDevicePrimaryCtxRetain");
     for (uint32_t i = 0; i < 10; ++i) line.Launch(i);
-    CheckDriver(release(0), "cuDevicePrimaryCtxRelease");
+    CheckDriver(Release()(0), "cuDevicePrimaryCtxRelease");
     right = line.Turn(round);
   }
   right = right && line.Counted("the device's own context");
   line.End();
   return right;
+}
+
+bool ComesAgain() {
+  for (uint32_t life = 0; life < 3; ++life) {
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaFree(nullptr));
+    CUcontext context = nullptr;
+    CheckDriver(Retain()(&context, 0), "cuDevicePrimaryCtxRetain");
+    CheckDriver(Release()(0), "cuDevicePrimaryCtxRelease");
+    Line line;
+    if (!line.Turn(life) || !line.Counted("the device's own context")) return false;
+    line.End();
+    CHECK(cudaDeviceReset());
+  }
+  return true;
 }
 
 // Whoever waits for all launches may still look at those of a context that has ended meanwhile.
@@ -208,6 +224,11 @@ int main(int argc, char** argv) {
     const CUcontext context = MakeContext();
     const bool right = EndsWhileWaitedFor(context);
     EndContext(context);
+    if (right) std::printf("ok\n");
+    return right ? 0 : 1;
+  }
+  if (argc > 1 && argv[1] == std::string("again")) {
+    const bool right = ComesAgain();
     if (right) std::printf("ok\n");
     return right ? 0 : 1;
   }

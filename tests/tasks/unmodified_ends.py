@@ -163,6 +163,17 @@ def ended_while_waited_for(bed):
     return difference(plain, tasks)
 
 
+def comes_again(bed):
+    """The device's own context ends and comes again, perhaps with the same handle, and a second holder gives it back
+    before anything is launched in it: what served the context that ended does not come back to life."""
+    program = bed.narrow("narrow_contexts")
+    plain = bed.plain(program, "again")
+    tasks = bed.run(program, "again", CUPOLA_TASKS="auto", CUPOLA_TASKS_AFTER="0", CUPOLA_TASK_US="1", CUPOLA_TASK_TRIALS="0")
+    if counts(tasks["said"])[0] != 3 * 24:
+        return f"not all launches are tasks: {tasks['said'][-300:]}"
+    return difference(plain, tasks)
+
+
 def copy_beside_a_flood(bed):
     """A synchronous copy reaches the device when no MasterKernel is there, beside a thread whose tasks come
     without a pause: the copy does not starve."""
@@ -187,4 +198,5 @@ CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,
           "unloaded beside a copy": unloaded_beside_a_copy,
           "copy beside a flood": copy_beside_a_flood,
           "copies in their stream": copies_in_their_stream,
-          "ended while waited for": ended_while_waited_for}
+          "ended while waited for": ended_while_waited_for,
+          "comes again": comes_again}

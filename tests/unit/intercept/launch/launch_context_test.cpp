@@ -1,5 +1,5 @@
-// What preemption keeps of a context is that of the launch's stream, whichever context is current; the board of each GPU
-// is a fake, which says what it was asked for. And how much is in the streams where several threads wait for room and
+// What preemption keeps of a context is that of the launch's stream, whichever context is current, and serves one context
+// after the other; the board of each GPU is a fake, which says what it was asked for. And how much is in the streams where several threads wait for room and
 // say that there is.
 #include "intercept/launch/launch_context.h"
 
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "intercept/launch/gpu_board.h"
+#include "intercept/launch/resident.h"
+#include "intercept/process/mutex_lock.h"
 #include "tests/unit/intercept/own_calls.h"
 
 namespace cupola::intercept {
@@ -19,6 +21,8 @@ namespace {
 std::vector<CUcontext> stack;      // current contexts of the thread, the innermost last
 std::vector<CUdevice> asked;       // GPUs whose board was asked for
 bool refuses_to_push = false;
+constexpr CUdevice kWithBoard = 7;  // the others have none
+alignas(64) char board_of_it[64];   // nobody looks into it
 
 CUcontext ContextOn(CUdevice device) { return reinterpret_cast<CUcontext>(0x1000 + static_cast<uintptr_t>(device)); }
 
@@ -42,11 +46,13 @@ CUresult GetDevice(CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
+CUresult Priorities(int* least, int* greatest) { return *least = 0, *greatest = -5, CUDA_SUCCESS; }
+
 }  // namespace
 
 GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
   asked.push_back(device);
-  return nullptr;
+  return device == kWithBoard ? reinterpret_cast<GpuBoard*>(board_of_it) : nullptr;
 }
 void GpuBoard::LoseControl(const char*) noexcept {}
 void GpuBoard::SetAbility(sched::SlotCapability, bool) noexcept {}
@@ -55,12 +61,76 @@ void* GpuBoard::MapAgain() const noexcept { return nullptr; }
 
 namespace {
 
-TEST(LaunchContext, TheBoardIsThatOfTheStreamsGpu) {
-  SetCall(Call::k_cuCtxGetCurrent, &GetCurrent);
-  SetCall(Call::k_cuCtxPushCurrent_v2, &Push);
-  SetCall(Call::k_cuCtxPopCurrent_v2, &Pop);
-  SetCall(Call::k_cuCtxGetDevice, &GetDevice);
-  stack = {ContextOn(0)};
+class LaunchContextTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SetCall(Call::k_cuCtxGetCurrent, &GetCurrent);
+    SetCall(Call::k_cuCtxPushCurrent_v2, &Push);
+    SetCall(Call::k_cuCtxPopCurrent_v2, &Pop);
+    SetCall(Call::k_cuCtxGetDevice, &GetDevice);
+    SetCall(Call::k_cuCtxGetStreamPriorityRange, &Priorities);
+    resident.guarded.start_agent = [](GpuBoard*) noexcept {};
+    stack = {ContextOn(0)};
+    asked.clear();
+    refuses_to_push = false;
+  }
+
+  /// What preempt::PauseContextState leaves of a context that was in state `was`.
+  static void Pause(LaunchContext& context, LaunchContext::State was = LaunchContext::State::kReady) {
+    const MutexLock lock(contexts_mutex);
+    context.is_paused = true;
+    context.paused = was;
+    context.state.store(LaunchContext::State::kDead);
+  }
+};
+
+TEST_F(LaunchContextTest, MayBePausedWhileItsSlotsAreMade) {
+  LaunchContext* const context = ContextFor(ContextOn(kWithBoard));
+  ASSERT_NE(context, nullptr);
+  Pause(*context, LaunchContext::State::kBoard);
+  LeaveBoardState(*context, LaunchContext::State::kReady);
+  EXPECT_EQ(context->state.load(), LaunchContext::State::kDead);
+  ResumeContextState(ContextOn(kWithBoard));
+  EXPECT_EQ(context->state.load(), LaunchContext::State::kReady);
+  FreeContextState(EndContextState(ContextOn(kWithBoard)));
+}
+
+TEST_F(LaunchContextTest, OneThatWasGivenUpStaysSo) {
+  LaunchContext* const context = ContextFor(ContextOn(kWithBoard));
+  ASSERT_NE(context, nullptr);
+  context->state.store(LaunchContext::State::kDead);
+  LeaveBoardState(*context, LaunchContext::State::kReady);
+  EXPECT_EQ(context->state.load(), LaunchContext::State::kDead);
+  FreeContextState(EndContextState(ContextOn(kWithBoard)));
+}
+
+TEST_F(LaunchContextTest, GoesOnAfterACallThatMightHaveEndedIt) {
+  LaunchContext* const context = ContextFor(ContextOn(kWithBoard));
+  ASSERT_NE(context, nullptr);
+  Pause(*context);
+  ResumeContextState(ContextOn(kWithBoard));
+  EXPECT_EQ(context->state.load(), LaunchContext::State::kReady);
+  Pause(*context);
+  FreeContextState(EndContextState(ContextOn(kWithBoard)));
+}
+
+// A thread begins to release a primary context that Cupola does not know yet, another one makes its first launch, and then
+// the first finds that the context goes on. What the object was for the context before is of no meaning.
+TEST_F(LaunchContextTest, OneThatWasNotPausedIsNotResumed) {
+  LaunchContext* const before = ContextFor(ContextOn(kWithBoard));
+  ASSERT_NE(before, nullptr);
+  before->controls = 0x1000;
+  Pause(*before);
+  FreeContextState(EndContextState(ContextOn(kWithBoard)));
+  LaunchContext* const now = ContextFor(ContextOn(kWithBoard));
+  ASSERT_EQ(now, before);
+  EXPECT_EQ(now->controls, 0u);
+  ResumeContextState(ContextOn(kWithBoard));
+  EXPECT_EQ(now->state.load(), LaunchContext::State::kBoard);
+  FreeContextState(EndContextState(ContextOn(kWithBoard)));
+}
+
+TEST_F(LaunchContextTest, TheBoardIsThatOfTheStreamsGpu) {
   (void)ContextFor(ContextOn(0));
   EXPECT_EQ(asked, std::vector<CUdevice>{0});
   (void)ContextFor(ContextOn(1));
