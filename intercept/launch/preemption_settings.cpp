@@ -13,8 +13,6 @@ PreemptionSettings preemption_settings;
 
 namespace {
 
-constexpr uint64_t kShortGapOfSharedNs = 20'000, kLongerPieceOfSharedNs = 100'000;  // without changes of context
-
 // Reads CUPOLA_TURNS: numbers separated by commas. Behind a number, g means claims in the order of the grid,
 // w one worker less on each SM, and x4 four eighths of the workers. False: the list is empty, malformed or too
 // long.
@@ -45,7 +43,7 @@ bool ReadTurns(const char* text) {
 
 }  // namespace
 
-bool ReadPreemptionSettings(bool shares_context) noexcept {
+bool ReadPreemptionSettings() noexcept {
   using settings::Flag, settings::Number;
   PreemptionSettings& to = preemption_settings;
   const std::string_view mode = settings::Word("CUPOLA_PREEMPT");
@@ -56,9 +54,7 @@ bool ReadPreemptionSettings(bool shares_context) noexcept {
   to.allow_inexact = Flag("CUPOLA_INEXACT");
   to.threshold_ns = Number("CUPOLA_PREEMPT_ABOVE_US") * 1000;
   to.equals_threshold_ns = Number("CUPOLA_PREEMPT_EQUALS_ABOVE_US") * 1000;
-  if (shares_context) to.short_gap_ns = kShortGapOfSharedNs;
   to.piece_ns = Number("CUPOLA_PIECE_US") * 1000;
-  if (shares_context && !settings::NumberIfSet("CUPOLA_PIECE_US")) to.piece_ns += kLongerPieceOfSharedNs;
   const std::string_view ask = settings::Word("CUPOLA_ASK_AT");
   if (ask == "first") to.ask_at = AskAt::kFirstLaunch;
   if (ask == "wait") to.ask_at = AskAt::kWait;
@@ -73,6 +69,11 @@ bool ReadPreemptionSettings(bool shares_context) noexcept {
   to.wait_limit_ns = Number("CUPOLA_WAIT_LIMIT_MS") * 1'000'000;
   to.hot_ns = Number("CUPOLA_AGENT_HOT_US") * 1000;
   return true;
+}
+
+void AdaptToSharedContext() noexcept {
+  preemption_settings.short_gap_ns = 20'000;
+  if (!settings::NumberIfSet("CUPOLA_PIECE_US")) preemption_settings.piece_ns += 100'000;
 }
 
 }  // namespace cupola::intercept

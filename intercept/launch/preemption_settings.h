@@ -49,8 +49,10 @@ struct PreemptionSettings {
 };
 extern PreemptionSettings preemption_settings;
 
-/// Reads the environment. `shares_context`: processes are on the GPU at once (MPS), so that to stop one and let another go on
-/// takes no change of context. False: CUPOLA_PREEMPT=off.
-bool ReadPreemptionSettings(bool shares_context) noexcept;
+/// Reads the environment. False: CUPOLA_PREEMPT=off.
+bool ReadPreemptionSettings() noexcept;
+/// Called after it where processes are on the GPU at once (MPS), so that to stop one and let another go on takes no change of
+/// context.
+void AdaptToSharedContext() noexcept;
 
 }  // namespace cupola::intercept

@@ -45,9 +45,10 @@ bool HasArbiter() {
 
 void StartPreemption() noexcept {
   if (participation.load() != Participation::kUndecided) return;
-  const bool shares_context = MpsIsThere();
-  const bool takes_part = ReadPreemptionSettings(shares_context) && HasArbiter() && !ToolAtWork();
+  const bool takes_part = ReadPreemptionSettings() && HasArbiter() && !ToolAtWork();
   if (takes_part) {
+    const bool shares_context = MpsIsThere();
+    if (shares_context) AdaptToSharedContext();
     OpenVariantStore();
     ChooseHardwareQueues(shares_context);
     StartFastClock();

@@ -3,11 +3,12 @@ function of (bed, python, seconds_left) that gives (metrics, detail):
 
 overhead   A training with nobody beside it, in turns: plain, under Cupola without an arbiter ("solo"), with an arbiter and
            nobody who may ask ("idle"), and with a server of higher priority that does nothing, graphs in pieces of the
-           shipped length ("pieces"), and of at most 500 and 200 us. torch_solo_overhead_pct_{graph,eager}, graph_idle_overhead_pct, eager_gates_overhead_pct,
-           graph_pieces_overhead_pct and the same with _{500us,200us}: how much longer a step takes than the plain one's beside it in the same
-           round, the median of all rounds. pieces_host_ms_per_step and the same with _{500us,200us}: processor time that the
-           calls of a step take more, that of the thread which puts the pieces in included; pieces_call_ms_per_step...: the
-           time until the calls return. piece_build_ms: of one piece of at most 200 us.
+           shipped length ("pieces"), and of at most 500 and 200 us. torch_solo_overhead_pct_{graph,eager},
+           graph_idle_overhead_pct, eager_gates_overhead_pct, graph_pieces_overhead_pct and the same with _{500us,200us}: how
+           much longer a step takes than the plain one's beside it in the same round, the median of all rounds.
+           pieces_host_ms_per_step and the same with _{500us,200us}: processor time that the calls of a step take more, that
+           of the thread which puts the pieces in included; pieces_call_ms_per_step...: the time until the calls return.
+           piece_build_ms: of one piece of at most 200 us.
            prediction_error_pct_no_ptx: of kernels of 20 us or more of the eager training; stoppable_time_fraction: the
            lowest of these trainings that a server may ask.
 footprint  torch_import_overhead_pct: `import torch`, medians; torch_memory_overhead_pct: GPU memory in use on the device.

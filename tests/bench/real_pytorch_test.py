@@ -149,9 +149,10 @@ class Timeline(unittest.TestCase):
 
     def test_a_failure_says_what_the_programs_did(self):
         said = stop_timeline.what_came(self.KERNELS, [[5_000_000, 5_300_000]], [[4_900_000, 5_400_000]])
-        self.assertEqual(said, "5 kernels until 2210, of lengths [300.0, 300.0, 300.0, 300.0, 300.0], gaps [10.0, 10.0, 10.0, "
-                         "680.0, 680.0], the first [[0, 300], [310, 610], [620, 920], [1600, 1900], [1910, 2210]]; requests "
-                         "[[4900, 5400]] and their kernels [[5000, 5300]]")
+        self.assertEqual(said, "kernels {'samples': 5, 'p50': 300.0, 'p99': 300.0, 'least': 300.0, 'most': 300.0}, "
+                         "gaps {'samples': 4, 'p50': 10.0, 'p99': 659.9, 'least': 10.0, 'most': 680.0}, the last until 2210, "
+                         "the first [[0, 300], [310, 610], [620, 920], [1600, 1900], [1910, 2210]]; "
+                         "requests [[4900, 5400]] and their kernels [[5000, 5300]]")
         self.assertEqual(stop_timeline.what_came([], [], []), "the training had no kernels")
 
 

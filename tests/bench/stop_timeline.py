@@ -10,6 +10,7 @@ import os
 import statistics
 
 import corun
+import sampling
 from real_pytorch import RULES
 from real_pytorch_single import Programs
 
@@ -40,17 +41,14 @@ def what_came(of_training, of_server, requests):
     if not of_training:
         return "the training had no kernels"
     start = of_training[0][0]
-    lengths = [end - begin for begin, end in of_training]
-    gaps = [after[0] - before[1] for before, after in zip(of_training, of_training[1:])]
-
-    def shares(of):
-        of = sorted(of)
-        return [round(of[min(len(of) - 1, len(of) * share // 100)] / 1000, 1) for share in (0, 10, 50, 90, 100)] if of else []
+    lengths = [(end - begin) / 1000 for begin, end in of_training]
+    gaps = [(after[0] - before[1]) / 1000 for before, after in zip(of_training, of_training[1:])]
 
     def spans(of):
         return [[round((at - start) / 1000) for at in span] for span in of[:5]]
-    return (f"{len(of_training)} kernels until {round((of_training[-1][1] - start) / 1000)}, of lengths {shares(lengths)}, "
-            f"gaps {shares(gaps)}, the first {spans(of_training)}; requests {spans(requests)} and their kernels {spans(of_server)}")
+    return (f"kernels {sampling.summary(lengths)}, gaps {sampling.summary(gaps)}, the last until "
+            f"{round((of_training[-1][1] - start) / 1000)}, the first {spans(of_training)}; "
+            f"requests {spans(requests)} and their kernels {spans(of_server)}")
 
 
 def events_of(stop):

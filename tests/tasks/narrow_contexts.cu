@@ -148,20 +148,28 @@ bool InTurns(const std::vector<CUcontext>& contexts, uint32_t rounds) {
   return right;
 }
 
-auto Retain() { return DriverCall<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 13000); }
-auto Release() { return DriverCall<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 13000); }
+// The device's own context is given back by one of those that hold it, behind `work`, and goes on.
+template <typename Work>
+void WithSecondHolder(Work&& work) {
+  static const auto retain =
+      DriverCall<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 13000);
+  static const auto release =
+      DriverCall<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 13000);
+  CUcontext context = nullptr;
+  CheckDriver(retain(&context, 0), "cuDevicePrimaryCtxRetain");
+  work();
+  CheckDriver(release(0), "cuDevicePrimaryCtxRelease");
+}
 
-// The device's own context is given back by one of those that hold it, and goes on.
 bool InPrimary(uint32_t rounds) {
   SetContext(nullptr);
   CHECK(cudaSetDevice(0));
   Line line;
   bool right = true;
   for (uint32_t round = 0; round < rounds && right; ++round) {
-    CUcontext context = nullptr;
-    CheckDriver(Retain()(&context, 0), "cuDevicePrimaryCtxRetain");
-    for (uint32_t i = 0; i < 10; ++i) line.Launch(i);
-    CheckDriver(Release()(0), "cuDevicePrimaryCtxRelease");
+    WithSecondHolder([&] {
+      for (uint32_t i = 0; i < 10; ++i) line.Launch(i);
+    });
     right = line.Turn(round);
   }
   right = right && line.Counted("the device's own context");
@@ -169,13 +177,12 @@ bool InPrimary(uint32_t rounds) {
   return right;
 }
 
+// The device's own context ends and comes again, and nothing was launched in it when a second holder gives it back.
 bool ComesAgain() {
   for (uint32_t life = 0; life < 3; ++life) {
     CHECK(cudaSetDevice(0));
     CHECK(cudaFree(nullptr));
-    CUcontext context = nullptr;
-    CheckDriver(Retain()(&context, 0), "cuDevicePrimaryCtxRetain");
-    CheckDriver(Release()(0), "cuDevicePrimaryCtxRelease");
+    WithSecondHolder([] {});
     Line line;
     if (!line.Turn(life) || !line.Counted("the device's own context")) return false;
     line.End();

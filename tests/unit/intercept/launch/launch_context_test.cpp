@@ -1,6 +1,6 @@
 // What preemption keeps of a context is that of the launch's stream, whichever context is current, and serves one context
-// after the other; the board of each GPU is a fake, which says what it was asked for. And how much is in the streams where several threads wait for room and
-// say that there is.
+// after the other; the board of each GPU is a fake, which says what it was asked for. And how much is in the streams where
+// several threads wait for room and say that there is.
 #include "intercept/launch/launch_context.h"
 
 #include <gtest/gtest.h>

@@ -11,7 +11,8 @@ namespace {
 PreemptionSettings Read(bool shares_context, const char* piece_us) {
   preemption_settings = {};
   piece_us == nullptr ? unsetenv("CUPOLA_PIECE_US") : setenv("CUPOLA_PIECE_US", piece_us, 1);
-  EXPECT_TRUE(ReadPreemptionSettings(shares_context));
+  EXPECT_TRUE(ReadPreemptionSettings());
+  if (shares_context) AdaptToSharedContext();
   return preemption_settings;
 }
 
