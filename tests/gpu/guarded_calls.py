@@ -33,7 +33,10 @@ import runner  # noqa: E402
 
 STREAMS = ["non_blocking", "blocking", "legacy", "per_thread"]
 KEPT_STOPPED_SECONDS = 0.3  # time in which the call may return before the kernel goes on
-ATTEMPTS = 5  # if a kernel ended before it could be stopped, the call is made again with four times the blocks
+# What leaves a call to be made again, with four times the blocks: its kernel ended before it could be stopped, or the arbiter,
+# on a busy machine, had not taken the process in yet, whose first launch then goes as if there were none.
+NEVER, JOINS_LATE = "never preempted", "the arbiter does not know it yet"
+ATTEMPTS = 5
 START_SECONDS, CALL_SECONDS = 15, 5  # until the kernel is launched, until the call is made
 STOP_SECONDS = 5  # until the board must say that the kernel has stopped
 # Between two looks at the board: who looks all the time takes the processors from those that are looked at.
@@ -147,13 +150,19 @@ class Worker:
     def say(self, text):
         self.job.process.stdin.write(text.encode() + b"\n")
 
-    def client(self):
-        """What the arbiter shows of the process."""
+    def client_if_any(self):
+        """What the arbiter shows of the process; None while it is not on the board."""
         for gpu in ask(self.bed, command="show")["gpus"]:
             for client in gpu["clients"]:
                 if client["pid"] == self.job.process.pid:
                     return client
-        raise corun.Failed("it is not on the board")
+        return None
+
+    def client(self):
+        found = self.client_if_any()
+        if found is None:
+            raise corun.Failed("it is not on the board")
+        return found
 
     def is_stopped(self):
         """Whether the arbiter shows that the process has stopped: with a kernel half-way, unless it is one of graphs."""
@@ -168,6 +177,8 @@ class Worker:
         """Up to the end of the pause."""
         if self.line(START_SECONDS) != "running":
             raise corun.Failed("its kernel was not launched")
+        if self.client_if_any() is None:
+            raise corun.Failed(JOINS_LATE)
         self.pause(True)
         deadline = time.monotonic() + STOP_SECONDS
         while not row["preempted"] and time.monotonic() < deadline:
@@ -210,7 +221,7 @@ class Worker:
         code = 0 if good else self.finish(kill=bool(problem) or not self.has_ended())
         row["hung"] = code == "timeout"
         row["problem"] = problem or problem_of(row, code)
-        row["ended_unstopped"] = row["problem"] == "never preempted"
+        row["ended_unstopped"] = row["problem"] in (NEVER, JOINS_LATE)
         if row["problem"]:
             row["code"] = code if code == "timeout" else runner.describe_code(code)
             row["output"], row["errors"] = self.text[-500:], self.job.err[-1500:]
@@ -262,7 +273,7 @@ def problem_of(row, code):
     if row["returned_while_stopped"] and must_wait:
         return "returned before the kernel had ended"
     if not row["preempted"] or (not row["preemptions"] and not row["graphs"]):
-        return "never preempted"
+        return NEVER
     if not row["stayed_stopped"]:
         return "its kernel went on during the pause"
     return ""
@@ -295,8 +306,8 @@ def cells(options, bed):
 
 
 def run_stream(options, bed, end, rows):
-    """Makes the calls of one kind of stream; those whose kernel had ended before it was stopped once
-    more, in a new process, for some calls differ when made again."""
+    """Makes the calls of one kind of stream; those that are to be made again in a new process, for some calls differ when made
+    again."""
     for attempt in range(1, ATTEMPTS + 1):
         worker = None
         for row in rows:
